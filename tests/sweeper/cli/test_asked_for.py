@@ -148,7 +148,8 @@ def test_a_sweep_searches_the_multiplier_around_1_with_the_given_cap(accepted: A
         ("--model mistral-7b --target-lora-rank none", {"lora_rank": 8, "target_lora_rank": 0}),
         # A model from the hub that is not registered is fine-tuned fully.
         ("--model EleutherAI/pythia-1.4b", {"dataset": "tofu", "lora_rank": None, "batch_size": 32}),
-        ("--model tiny-phi", {"max_length": 512}),
+        ("--model tiny-phi", {"dataset": "authors", "max_length": 512}),
+        ("--model tiny-resnet", {"dataset": "digits"}),
         ("--model tiny-phi --dataset muse-books", {"max_length": 2048}),
         ("--model tiny-phi --dataset muse-books --max-length 256", {"max_length": 256}),
     ],

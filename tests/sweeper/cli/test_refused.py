@@ -85,6 +85,9 @@ sweep --auto-lr gen --auto-lr-probe same --auto-lr-probe-batches 4 --auto-lr-pro
     | --auto-lr-probe-batches --auto-lr-probe fresh same
 sweep --no-ship | --no-ship --address
 lr-study --auto-lr off | --auto-lr off rule gen
+lr-study --method wizardry --seeds 0 --lr -1 --optimizer rocket | lr -1 | --seeds 0 | rocket adamw | wizardry ngdiff
+unlearn --method wizardry --epochs several --lr -1 --batch-size 0 | lr -1 | --epochs several | batch_size 0 \
+    | wizardry ngdiff
 single --option warmth=1 | warmth
 single --option c --option =3 --option c=high | --option NAME=VALUE c | --option NAME=VALUE =3 \
     | --option NAME=VALUE c=high
@@ -165,6 +168,8 @@ sweep --space space.yaml --method gdiff --c 0.5 --option c=0.5 --lr 1e-4 | --met
     | --option space.yaml | --lr space.yaml
 sweep --space wrong.yaml --trials 0 | trials 0 | wrong.yaml:2 lr high | wrong.yaml:4 epochs 0 \
     | wrong.yaml:1 nonsense | wrong.yaml:3 c 1.95
+pareto --space nowhere.yaml | nowhere.yaml
+pareto --plugin nowhere.py | --plugin nowhere.py
 sweep --space idle.yaml | idle.yaml method
 sweep --space excluded.yaml | excluded.yaml:2 c ngdiff | excluded.yaml:3 kl npo
 sweep --space rates.yaml | rates.yaml:2 prodigy lr 1e-05
@@ -189,12 +194,20 @@ pareto --config alias.yaml | alias.yaml:2 batch-size twice
 sweep --config large.yaml | large.yaml:2 --cpus-per-trial 9999
 unlearn --config list.yaml --method nothing | list.yaml | nothing
 evaluate | --model-path --eval-log
+evaluate --model-path nowhere --metrics wealth --dataset atlantis | --model-path nowhere | atlantis tofu \
+    | wealth verbmem
+target --dataset atlantis --target-epochs several | atlantis tofu | --target-epochs several
 evaluate --eval-log file --metrics tofu | --metrics --eval-log
 evaluate --model tiny-phi --model-path full | config.json | *.safetensors | tokenizer
 target --dataset tofu --data-dir . --forget-split f --max-length 0 | max_length | 'f'
 target --retain-only --target-path model | --retain-only --target-path
 compare --format pdf | at | pdf md tex csv html
 compare no full | no | full
+compare nowhere | nowhere
+report nowhere | nowhere
+pick nowhere | nowhere
+stop nowhere | nowhere
+config nowhere | nowhere
 report full full nowhere | full sweep.json | nowhere | --out
 report theirs.csv | sweep
 report golden --out begun | --out
