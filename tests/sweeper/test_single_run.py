@@ -39,10 +39,10 @@ def data(tmp_path: Path) -> Path:
     return write_questions(tmp_path / "data")
 
 
-def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4) -> Result:
+def unlearn(data: Path, out: Path | None, *more: str, epochs: int = 4, lr: str = "1e-3") -> Result:
     problem = ["--dataset", "jsonl", "--data-dir", str(data), "--target-epochs", "1", "--batch-size", "2"]
     folder = ["--out", str(out)] if out is not None else []
-    return CliRunner().invoke(main, ["unlearn", *problem, "--epochs", str(epochs), "--lr", "1e-3", *folder, *more])
+    return CliRunner().invoke(main, ["unlearn", *problem, "--epochs", str(epochs), "--lr", lr, *folder, *more])
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
@@ -93,6 +93,16 @@ def test_an_interrupted_run_continues_to_the_same_bits(
             (out / ".unfinished.pt.0123abcd").write_text("half a state")
         assert unlearn(data, out, *LANDSCAPE).exit_code == 0
         assert results(out) == results(whole)
+
+
+def test_a_run_that_diverges_has_failed_and_leaves_its_metrics_without_a_checkpoint(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = unlearn(data, out, "--json", lr="1e9")
+    assert done.exit_code == 1
+    summary = json.loads(done.stdout)
+    assert (summary["status"], summary["verbmem"]) == ("diverged", None)
+    assert json.loads((out / "metrics.json").read_text()) == summary
+    assert not (out / "checkpoint").exists()
 
 
 def test_a_run_continues_with_the_number_of_threads_with_which_it_began(

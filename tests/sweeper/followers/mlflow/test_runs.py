@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from sweeper.followers.mlflow.runs import end_of_sweep
+from sweeper.store.events import Phase, TrialProposed
 from tests.facts import assert_names
 from tests.sweeper.conftest import wait_until
-from tests.sweeper.followers.mlflow.conftest import Sweep
+from tests.sweeper.followers.mlflow.conftest import ROW, Sweep
 
 ANSWER: dict[str, Any] = {
     "recommended": True,
@@ -45,6 +46,16 @@ def test_the_runs_of_trials_on_the_frontier_are_tagged_and_untagged_when_they_le
         assert [sweep.trial(trial_id).data.tags.get("pareto") for trial_id in ids] == expected
         session = sweep.open()
     session.close()
+
+
+def test_a_confirm_trial_names_the_trial_that_it_confirms(sweep: Sweep) -> None:
+    session = sweep.open()
+    session.run("00001")
+    session.log.record(TrialProposed("confirm-000", ROW, phase=Phase.CONFIRM, confirms="00001"))
+    session.run("confirm-000")
+    session.close()
+    tags = [sweep.trial(trial_id).data.tags for trial_id in ("00001", "confirm-000")]
+    assert [(item["phase"], item.get("confirms")) for item in tags] == [("search", None), ("confirm", "00001")]
 
 
 def test_a_running_trial_is_in_mlflow_before_its_first_report_and_its_reports_before_its_end(sweep: Sweep) -> None:
