@@ -16,10 +16,6 @@ from analysis.frontier.frontier import frontier
 from analysis.report.answers import (
     DIFFERS,
     FACT,
-    MAX_CHARACTERS,
-    MAX_MODELS,
-    MAX_QUESTIONS,
-    MAX_QUESTIONS_IN_ALL,
     answers_data,
     distance,
 )
@@ -107,20 +103,22 @@ def test_a_model_without_stored_answers_or_with_another_target_is_left_out(make_
     assert [item["trial"] for item in data_of(out)["models"]] == ["0"]
 
 
-def test_models_questions_and_texts_are_bounded(make_sweep: MakeSweep) -> None:
-    out = make_sweep([trial(f"{number:05d}", 3.0, number / 100) for number in range(MAX_MODELS + 5)])
-    long_text = "word " * MAX_CHARACTERS
-    for number in range(MAX_MODELS + 5):
-        write_answers(out, f"{number:05d}", {"forget": [long_text] * 250, "retain": ["y" * 2 * MAX_CHARACTERS] * 10})
+def test_models_questions_and_texts_are_bounded(make_sweep: MakeSweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, limit in (("MODELS", 3), ("QUESTIONS", 10), ("QUESTIONS_IN_ALL", 22), ("CHARACTERS", 40)):
+        monkeypatch.setattr(f"analysis.report.answers.MAX_{name}", limit)
+    out = make_sweep([trial(f"{number:05d}", 3.0, number / 100) for number in range(5)])
+    for number in range(5):
+        write_answers(out, f"{number:05d}", {"forget": ["word " * 20] * 25, "retain": ["y" * 80] * 12})
     found = data_of(out)
-    assert len(found["models"]) == MAX_MODELS
-    assert [item["total"] for item in found["sets"]] == [250, 10]
+    assert len(found["models"]) == 3
+    assert [item["total"] for item in found["sets"]] == [25, 12]
     numbers = [int(number) for number in found["questions"]["number"]]
-    assert numbers[:MAX_QUESTIONS] == [number * 250 // MAX_QUESTIONS for number in range(MAX_QUESTIONS)]
-    assert len(numbers) == MAX_QUESTIONS + 10 <= MAX_QUESTIONS_IN_ALL
+    assert numbers[:10] == [0, 2, 5, 7, 10, 12, 15, 17, 20, 22]
+    assert len(numbers) == 10 + 10
     for text in found["models"][0]["answers"]:
-        length = len(text if isinstance(text, str) else text[0])
-        assert MAX_CHARACTERS - 5 <= length <= MAX_CHARACTERS + 1
+        assert 35 <= len(text if isinstance(text, str) else text[0]) <= 41
+    monkeypatch.setattr("analysis.report.answers.MAX_QUESTIONS_IN_ALL", 12)
+    assert len(data_of(out)["questions"]["number"]) == 6 + 6
 
 
 EVIL = "</script><script>alert(1)</script>\"'<img src=x onerror=alert(2)>\x00\x1b[31m"
