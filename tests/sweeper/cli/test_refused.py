@@ -195,7 +195,7 @@ sweep --config large.yaml | large.yaml:2 --cpus-per-trial 9999
 unlearn --config list.yaml --method nothing | list.yaml | nothing
 evaluate | --model-path --eval-log
 evaluate --model-path nowhere --metrics wealth --dataset atlantis | --model-path nowhere | atlantis tofu \
-    | wealth verbmem
+    | wealth default
 target --dataset atlantis --target-epochs several | atlantis tofu | --target-epochs several
 evaluate --eval-log file --metrics tofu | --metrics --eval-log
 evaluate --model tiny-phi --model-path full | config.json | *.safetensors | tokenizer
