@@ -87,5 +87,6 @@ def resume_command(out: object) -> str:
 def no_sweep(path: object) -> str:
     """Return a message for a path that is not the folder of a sweep."""
     if not Path(str(path)).exists():
-        return f"{path} holds no sweep: the folder does not exist"
+        is_table = Path(str(path)).suffix == ".csv"
+        return f"{path} does not exist" if is_table else f"{path} holds no sweep: the folder does not exist"
     return f"{path} holds no sweep: sweep.json is missing"
