@@ -42,12 +42,21 @@ def problem(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Pro
 
 
 @pytest.fixture(scope="session")
-def new_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Product]]:
-    """Makes folders for commands, each with a cache, a home and an MLflow database of its own."""
+def cache(shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """A cache for all commands, so that a target is scored once, and the scripts of the page are bundled once."""
+    return shared_folder("cache", lambda folder: None)
+
+
+@pytest.fixture(scope="session")
+def new_product(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Callable[..., Product]]:
+    """Makes folders for commands, each with a home and an MLflow database of its own, and if asked with its own cache.
+
+    ``new_product(name, own_cache=False)``.
+    """
     made: list[Product] = []
 
-    def make(name: str) -> Product:
-        made.append(Product.in_folder(tmp_path_factory.mktemp(name)))
+    def make(name: str, *, own_cache: bool = False) -> Product:
+        made.append(Product.in_folder(tmp_path_factory.mktemp(name), cache=None if own_cache else cache))
         return made[-1]
 
     yield make
@@ -56,17 +65,17 @@ def new_product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 
 
 @pytest.fixture(scope="session")
-def product(new_product: Callable[[str], Product]) -> Product:
+def product(new_product: Callable[..., Product]) -> Product:
     """Commands that need no folder of their own."""
     return new_product("commands")
 
 
 @pytest.fixture(scope="session")
-def reference(problem: Problem, shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Finished:
+def reference(problem: Problem, cache: Path, shared_folder: Callable[[str, Callable[[Path], None]], Path]) -> Finished:
     """The grid, run without any disturbance. Tests read it and never change it."""
 
     def make(folder: Path) -> None:
-        product = Product.in_folder(folder)
+        product = Product.in_folder(folder, cache=cache)
         done = product.run(*product.pareto(problem.options, folder / "reference", *GRID))
         product.end_processes(patience=60)
         (folder / "stdout").write_text(done.stdout)
@@ -74,4 +83,4 @@ def reference(problem: Problem, shared_folder: Callable[[str, Callable[[Path], N
 
     folder = shared_folder("reference", make)
     done = Done(0, (folder / "stdout").read_text(), (folder / "stderr").read_text())
-    return Finished(Product.in_folder(folder), Sweep(folder / "reference"), done)
+    return Finished(Product.in_folder(folder, cache=cache), Sweep(folder / "reference"), done)

@@ -58,13 +58,13 @@ class Product:
     environment: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def in_folder(cls, folder: Path) -> Product:
-        """Commands without network and GPU, with a cache and a home of their own, from this checkout."""
+    def in_folder(cls, folder: Path, *, cache: Path | None = None) -> Product:
+        """Commands without network and GPU, with a home and (unless given) a cache of their own, from this checkout."""
         environment = {
             **os.environ,
             MARK: uuid.uuid4().hex,
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
-            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_CACHE_HOME": str(cache or folder / "cache"),
             "HOME": str(folder),
             "HF_ENDPOINT": "http://127.0.0.1:9",
             "HF_HUB_OFFLINE": "1",
@@ -74,6 +74,11 @@ class Product:
         for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
             environment.pop(name, None)
         return cls(folder, environment)
+
+    @property
+    def cache(self) -> Path:
+        """The folder of the project in the cache."""
+        return Path(self.environment["XDG_CACHE_HOME"]) / "sweeper"
 
     @property
     def tracking_uri(self) -> str:

@@ -1,4 +1,4 @@
-"""Commands that read a finished sweep: ``pick``, ``ask``, ``report``, ``compare``, ``config``."""
+"""Commands on a finished sweep: ``pick``, ``ask``, ``report``, ``compare``, ``config``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.problem import GRID, Problem, losses
+from tests.contract.problem import EPOCHS, GRID, Problem, losses
 from tests.contract.product import Finished, Product, digests
 
 pytestmark = pytest.mark.ray
@@ -15,10 +15,12 @@ pytestmark = pytest.mark.ray
 # pick -----------------------------------------------------------------------------------------------------------------
 
 
-def test_pick_names_the_answer_of_pareto_json(product: Product, reference: Finished) -> None:
-    answer, picked = reference.sweep.pareto["answer"], product.run("pick", reference.sweep.out, "--json").json
+def test_pick_names_and_copies_the_answer_of_pareto_json(product: Product, reference: Finished, tmp_path: Path) -> None:
+    answer = reference.sweep.pareto["answer"]
+    picked = product.run("pick", reference.sweep.out, "--copy-to", tmp_path / "copy", "--json").json
     assert (picked["trial_id"], float(picked["epoch"])) == (answer["trial_id"], float(answer["epoch"]))
-    assert reference.sweep.is_checkpoint(picked["checkpoint"], answer["checkpoint"], cwd=product.folder)
+    assert Path(picked["checkpoint"]) == tmp_path / "copy"
+    assert digests(tmp_path / "copy") == digests(reference.sweep.out / answer["checkpoint"])
     row = reference.sweep.candidate(answer["trial_id"], float(answer["epoch"]))
     for name in ("forget_loss", "retain_loss", "forget_loss_capped"):
         assert picked["metrics"][name] == float(row[name]), name
@@ -30,6 +32,7 @@ def test_pick_obeys_limits_and_takes_the_best_within_them(product: Product, refe
     within = [row for row in reference.sweep.candidates if row["checkpoint"] and float(row["retain_loss"]) <= 1]
     best = max(within, key=lambda row: float(row["forget_loss_capped"]))
     assert (picked["trial_id"], float(picked["epoch"])) == (best["trial_id"], float(best["epoch"]))
+    assert reference.sweep.is_checkpoint(picked["checkpoint"], best["checkpoint"], cwd=product.folder)
 
 
 def test_pick_exports_a_model_that_loads_without_the_project(
@@ -41,11 +44,6 @@ def test_pick_exports_a_model_that_loads_without_the_project(
     assert losses(tmp_path / "model", problem.retain).plain == pytest.approx(float(row["retain_loss"]), rel=1e-4)
     assert f"{row['trial_id']}" in (tmp_path / "model" / "README.md").read_text()
     assert not list(tmp_path.rglob("*.bin"))
-
-
-def test_pick_copies_a_checkpoint_as_it_is(product: Product, reference: Finished, tmp_path: Path) -> None:
-    product.run("pick", reference.sweep.out, "--copy-to", tmp_path / "copy")
-    assert digests(tmp_path / "copy") == digests(reference.sweep.out / reference.sweep.pareto["answer"]["checkpoint"])
 
 
 # ask ------------------------------------------------------------------------------------------------------------------
@@ -82,15 +80,6 @@ def test_report_draws_a_folder_again_and_changes_no_result(
     assert [(copy / name).read_bytes() for name in ("trials.csv", "history.csv", "candidates.csv")] == tables
 
 
-def test_report_joins_a_sweep_and_a_foreign_table(product: Product, reference: Finished, tmp_path: Path) -> None:
-    table = tmp_path / "published.csv"
-    table.write_text("method,forget_loss,retain_loss\nfrom-elsewhere,4.0,0.5\n")
-    product.run("report", reference.sweep.out, table, "--out", tmp_path / "both")
-    page = (tmp_path / "both" / "report.html").read_text()
-    assert "from-elsewhere" in page
-    assert "gdiff" in page
-
-
 def test_compare_writes_its_tables_in_four_formats(product: Product, reference: Finished, tmp_path: Path) -> None:
     found = product.run("compare", reference.sweep.out, "--out", tmp_path / "tables", "--json").json
     (table,) = found["tables"]
@@ -110,9 +99,8 @@ def test_the_file_of_config_repeats_the_settings_of_the_sweep(
     product.run("config", reference.sweep.out, "--out", file)
     assert product.run("config", reference.sweep.out).stdout.strip() == file.read_text().strip()
     plan = ("--dry-run", "--json", "--out", tmp_path / "again")
-    from_file = product.run("pareto", "--config", file, *plan).json
     typed = product.run("pareto", *problem.options, *(word for word in GRID if word != "--json"), *plan).json
-    assert from_file["settings"] == typed["settings"]
+    assert f"epochs: {EPOCHS}" in file.read_text().splitlines()
+    from_file = product.run("pareto", "--config", file, "--epochs", "3", *plan).json
+    assert from_file["settings"] == {**typed["settings"], "epochs": 3}
     assert from_file["trials"] == typed["trials"] == 6
-    overridden = product.run("pareto", "--config", file, "--epochs", "3", *plan).json
-    assert overridden["settings"] == {**typed["settings"], "epochs": 3}

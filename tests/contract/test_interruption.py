@@ -1,4 +1,4 @@
-"""A sweep that is interrupted, killed and resumed ends as if nothing had happened; a running one can be stopped."""
+"""A sweep that is interrupted and resumed ends as if nothing had happened; a running one can be stopped."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ METRICS = ("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utili
 
 @dataclass(frozen=True)
 class Disturbed:
-    """The reference sweep's grid, with Ctrl-C, then kill -9 of the driver; resumed after each."""
+    """The grid of the reference sweep, interrupted by Ctrl-C and resumed."""
 
     product: Product
     sweep: Sweep
     interrupted: Done
     after_interrupt: dict[str, str]
     """The lines of trials.csv after Ctrl-C, by trial id."""
-    after_kill: dict[str, str]
     resumed: Done
 
 
 @pytest.fixture(scope="module")
-def disturbed(problem: Problem, new_product: Callable[[str], Product]) -> Disturbed:
-    product = new_product("disturbed")
+def product(new_product: Callable[..., Product]) -> Product:
+    return new_product("interruption")
+
+
+@pytest.fixture(scope="module")
+def disturbed(problem: Problem, product: Product) -> Disturbed:
     sweep = Sweep(product.folder / "disturbed")
 
     process = product.start(*product.pareto(problem.options, sweep.out, *GRID))
@@ -44,18 +47,11 @@ def disturbed(problem: Problem, new_product: Callable[[str], Product]) -> Distur
     after_interrupt = sweep.lines()
     product.end_processes(patience=60)
 
-    process = product.start(*interrupted.resume_command)
-    wait_until(lambda: bool(len(sweep.lines()) > len(after_interrupt) and sweep.unfinished()), process)
-    process.kill()
-    process.communicate()
-    product.end_processes(patience=60)
-    after_kill = sweep.lines()
-
-    resumed = product.run("resume", sweep.out, "--json")
-    return Disturbed(product, sweep, interrupted, after_interrupt, after_kill, resumed)
+    resumed = product.run(*interrupted.resume_command, "--json")
+    return Disturbed(product, sweep, interrupted, after_interrupt, resumed)
 
 
-# Ctrl-C and kill -9 ---------------------------------------------------------------------------------------------------
+# Ctrl-C ---------------------------------------------------------------------------------------------------------------
 
 
 def test_ctrl_c_ends_with_code_130_and_the_resume_command(disturbed: Disturbed) -> None:
@@ -65,16 +61,16 @@ def test_ctrl_c_ends_with_code_130_and_the_resume_command(disturbed: Disturbed) 
     assert disturbed.interrupted.json["interrupted"] is True
 
 
-def test_both_interruptions_left_trials_to_run(disturbed: Disturbed) -> None:
+def test_the_interruption_left_trials_to_run(disturbed: Disturbed) -> None:
     """Otherwise the tests below would show nothing."""
-    assert 1 <= len(disturbed.after_interrupt) < len(disturbed.after_kill) < 6
+    assert 1 <= len(disturbed.after_interrupt) < 6
 
 
 def test_finished_trials_never_run_again(disturbed: Disturbed) -> None:
     """Their rows stay as they were, times included."""
     at_the_end = disturbed.sweep.lines()
-    for kept in (disturbed.after_interrupt, disturbed.after_kill):
-        assert {trial_id: at_the_end[trial_id] for trial_id in kept} == kept
+    kept = disturbed.after_interrupt
+    assert {trial_id: at_the_end[trial_id] for trial_id in kept} == kept
 
 
 def test_no_trial_is_lost_and_the_tables_equal_those_of_an_undisturbed_sweep(
@@ -101,7 +97,7 @@ def test_the_summary_after_a_resume_covers_the_whole_sweep(disturbed: Disturbed,
         assert found[name] == expected[name], name
 
 
-def test_mlflow_has_every_trial_and_value_once_after_two_resumes(disturbed: Disturbed) -> None:
+def test_mlflow_has_every_trial_and_value_once_after_a_resume(disturbed: Disturbed) -> None:
     found = records(disturbed.product.tracking_uri, disturbed.sweep.out.name)
     assert_complete(found, disturbed.sweep, METRICS)
     assert {run.info.status for run in found.runs} <= {"FINISHED", "FAILED"}
@@ -126,8 +122,7 @@ class Stopped:
 
 
 @pytest.fixture(scope="module")
-def stopped(problem: Problem, new_product: Callable[[str], Product]) -> Stopped:
-    product = new_product("stopped")
+def stopped(problem: Problem, product: Product) -> Stopped:
     sweep = Sweep(product.folder / "stopped")
     space = product.folder / "space.yaml"
     space.write_text("method: [ngdiff]\nlr: {low: 1e-4, high: 1e-2, log: true}\n")

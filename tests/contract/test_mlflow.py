@@ -1,22 +1,14 @@
-"""What MLflow has of a sweep: every trial, every value, the recommended checkpoint; also after an outage."""
+"""What MLflow has of a sweep: every trial, every value, the recommended checkpoint."""
 
 from __future__ import annotations
 
 import signal
-import socket
-import subprocess
-import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.contract.problem import OPTIMIZER, Problem
-from tests.contract.product import Finished, Product, Sweep, digests, wait_until
-from tests.contract.tracking import Records, assert_complete, kept, records
+from tests.contract.product import Finished, Product, digests, wait_until
+from tests.contract.tracking import Records, answers, assert_complete, free_port, kept, records
 
 pytestmark = pytest.mark.ray
 
@@ -26,20 +18,6 @@ METRICS = ("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "utili
 @pytest.fixture(scope="module")
 def found(reference: Finished) -> Records:
     return records(reference.product.tracking_uri, "reference")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=60) as response:
-            return response.status == 200
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
 
 
 # The records of a sweep -----------------------------------------------------------------------------------------------
@@ -120,50 +98,3 @@ def test_the_ui_answers_on_this_machine_and_ends_by_ctrl_c(product: Product, ref
     process.send_signal(signal.SIGINT)
     product.finish(process, code=130)
     assert not answers(f"http://127.0.0.1:{port}/")
-
-
-# An outage ------------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def mlflow_server(product: Product, port: int) -> Iterator[str]:
-    """A tracking server on the loopback address."""
-    folder = product.folder / "server"
-    folder.mkdir()
-    store = ("--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/artifacts")
-    command = [sys.executable, "-m", "mlflow", "server", *store, "--host", "127.0.0.1", "--port", str(port)]
-    environment = {**product.environment, "MLFLOW_DISABLE_TELEMETRY": "true"}
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen([*command, "--workers", "1"], cwd=folder, env=environment, stdout=log, stderr=log)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_until(lambda: answers(f"{url}/health"), process)
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def test_a_sweep_finishes_without_mlflow_and_resume_delivers_everything_once(
-    problem: Problem, new_product: Callable[[str], Product], tmp_path: Path
-) -> None:
-    product, port = new_product("outage"), free_port()
-    sweep = Sweep(product.folder / "outage")
-    tracking = ("--tracking-uri", f"http://127.0.0.1:{port}", "--experiment", "outage")
-    grid = ("--sampler", "grid", "--method", "ngdiff", "--lr", "0.1", "--lr", "0.3", *OPTIMIZER, "--epochs", "2")
-    options = (*grid, *tracking, "--gpus-per-trial", "0", "--front-metrics", "0", "--out", sweep.out, "--json")
-    done = product.run("pareto", *problem.options, *options)
-    assert done.json["status"]["finished"] == 2
-    tables = ("trials.csv", "history.csv", "candidates.csv")
-    before = [(sweep.out / name).read_bytes() for name in tables]
-
-    with mlflow_server(product, port) as url:
-        resumed = product.run("resume", sweep.out, "--json")
-        found = records(url, "outage")
-        assert_complete(found, sweep, METRICS)
-        row = next(row for row in sweep.candidates if row["checkpoint"])
-        model = found.models[row["trial_id"], float(row["epoch"])]
-        assert digests(found.download(model, tmp_path)) == digests(sweep.out / row["checkpoint"])
-
-    assert resumed.json["trials"] == 2
-    assert [(sweep.out / name).read_bytes() for name in tables] == before, "a finished trial ran again"

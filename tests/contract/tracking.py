@@ -1,14 +1,21 @@
-"""A sweep's records in MLflow, read with MLflow's own client."""
+"""A tracking server, and a sweep's records in MLflow, read with MLflow's own client."""
 
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.contract.product import Row, Sweep
+from tests.contract.product import Product, Row, Sweep, wait_until
 
 PARENT = "mlflow.parentRunId"
 
@@ -89,3 +96,36 @@ def reported(sweep: Sweep, row: Row, metric: str) -> list[tuple[int, float]]:
     """The values of a metric in history.csv, and those of kept checkpoints in candidates.csv."""
     rows = [report for report in (*sweep.history, *kept(sweep).values()) if report["trial_id"] == row["trial_id"]]
     return sorted({(int(report["step"]), float(report[metric])) for report in rows if report[metric]})
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            return response.status == 200
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+@contextmanager
+def mlflow_server(product: Product, port: int) -> Iterator[str]:
+    """A tracking server on the loopback address."""
+    folder = product.folder / "server"
+    folder.mkdir()
+    store = ("--backend-store-uri", f"sqlite:///{folder}/mlflow.db", "--artifacts-destination", f"{folder}/artifacts")
+    command = [sys.executable, "-m", "mlflow", "server", *store, "--host", "127.0.0.1", "--port", str(port)]
+    environment = {**product.environment, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([*command, "--workers", "1"], cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        wait_until(lambda: answers(f"{url}/health"), process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()

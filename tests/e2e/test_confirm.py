@@ -1,4 +1,4 @@
-"""Confirm trials run on Ray like every trial, with the seed as the only difference, and survive a killed driver."""
+"""Confirm trials survive a killed driver."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.contract.product import Sweep, untimed, wait_until
-from tests.contract.tracking import records
+from tests.contract.product import Sweep, wait_until
 from tests.e2e.conftest import Cli
+from tests.undisturbed import run_of
 
-pytestmark = [pytest.mark.ray]
+pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
 ONE = (
     "--sampler",
@@ -32,62 +32,6 @@ def fresh_rows(sweep: Sweep) -> list[Mapping[str, str]]:
     return [row for row in sweep.trials if row["phase"] == "confirm"]
 
 
-def losses_by_hand(cli: Cli, sweep: Sweep, row: Mapping[str, str], *, epoch: int) -> dict[str, float]:
-    """Return the losses after ``epoch`` epochs of an undisturbed run with the settings and the seed of the row."""
-    import torch
-
-    from trainables.run.run import UnlearningRun
-    from trainables.run.workspace import Workspace
-    from trainables.spec import TrialSpec
-    from trainables.target.prepare import prepare_target
-
-    base = TrialSpec.from_dict(sweep.json("sweep.json")["settings"]["base"])
-    target = prepare_target(base, cache=cli.folder / "cache" / "sweeper", device="cpu")
-    asked = {"method": row["method"], "lr": float(row["lr"]), "seed": int(row["seed"]), "options": {}}
-    spec = TrialSpec.from_dict(base.to_dict() | asked | {"target_key": target.key})
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    run = UnlearningRun(spec, Workspace(target, device="cpu"))
-    reports = [next(run) for _ in range(epoch)]
-    torch.set_num_threads(threads)
-    return dict(reports[-1].losses)
-
-
-def test_confirm_trains_a_configuration_again_with_fresh_seeds(cli: Cli) -> None:
-    sweep = cli.new("confirmed")
-    cli.run(*cli.pareto(sweep, *ONE, "--epochs", "4"))
-    searched, candidates = untimed(sweep.trials), sweep.candidates
-    front = sweep.json("pareto.json")["front"]
-    refused = cli.run("confirm", sweep.out, "--trial", "00009", "--runs", "0", code=2).stderr
-    assert "--runs must be at least 1, got 0" in refused
-    assert "--trial 00009: " in refused
-
-    options = ("--trial", "00000", "--epoch", "3", "--runs", "2", "--json")
-    summary = cli.run("confirm", sweep.out, *options).json
-
-    assert (summary["trials"], summary["status"]["finished"]) == (1, 1), "the search is what it was"
-    assert [(item["trial_id"], item["epoch"], item["runs"]) for item in summary["fresh_runs"]] == [("00000", 3.0, 2)]
-    assert untimed([row for row in sweep.trials if row["phase"] == "search"]) == searched
-    assert (sweep.candidates, sweep.json("pareto.json")["front"]) == (candidates, front)
-    rows = fresh_rows(sweep)
-    settings = [(row["confirms"], row["seed"], row["status"], row["epochs_done"], row["epochs"]) for row in rows]
-    assert settings == [("00000", "1", "finished", "3.0", "4"), ("00000", "2", "finished", "3.0", "4")]
-    assert all((sweep.out / row["checkpoint"] / "config.json").is_file() for row in rows)
-    for row in rows:
-        for name, value in losses_by_hand(cli, sweep, row, epoch=3).items():
-            assert float(row[name]) == value
-    found = records(cli.tracking_uri, sweep.out.name)
-    tagged = {run.data.tags["trial_id"]: run.data.tags for run in found.runs if "confirms" in run.data.tags}
-    assert {trial_id: (tags["phase"], tags["confirms"]) for trial_id, tags in tagged.items()} == {
-        row["trial_id"]: ("confirm", "00000") for row in rows
-    }
-
-    again = cli.run("confirm", sweep.out, *options).json
-    assert again["fresh_runs"] == summary["fresh_runs"], "runs that have ended do not run again"
-    assert len(fresh_rows(sweep)) == 2
-
-
-@pytest.mark.faults
 def test_after_kill_9_in_the_confirm_phase_resume_runs_what_remains(cli: Cli) -> None:
     sweep = cli.new("confirm-killed")
     cli.run(*cli.pareto(sweep, *ONE, "--epochs", "60"))
@@ -113,5 +57,7 @@ def test_after_kill_9_in_the_confirm_phase_resume_runs_what_remains(cli: Cli) ->
         (f"confirm-{number:03d}", str(number + 1), "finished") for number in range(3)
     ]
     for row in rows:
-        assert float(row["retain_loss"]) == losses_by_hand(cli, sweep, row, epoch=60)["retain_loss"]
+        with run_of(sweep, row, cache=cli.cache) as run:
+            *_, last = [next(run) for _ in range(60)]
+        assert float(row["retain_loss"]) == last.losses["retain_loss"]
     assert not list(sweep.out.glob("ray/*/*/checkpoint_*")), "saved states of ended trials are left"

@@ -15,6 +15,7 @@ import pytest
 from tests.contract.product import Done, Sweep, wait_until
 from tests.contract.tracking import assert_complete, records
 from tests.e2e.conftest import GRID, Cli, results, trainers
+from tests.undisturbed import run_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.ray]
 
@@ -34,6 +35,8 @@ def assert_equals(sweep: Sweep, reference: tuple[Sweep, Done]) -> None:
     undisturbed, _ = reference
     assert results(sweep) == results(undisturbed)
     assert sweep.candidates == undisturbed.candidates
+    for name in ("hypervolume", "front", "baseline", "answer"):
+        assert sweep.pareto[name] == undisturbed.pareto[name], name
     for row in sweep.candidates:
         if row["checkpoint"]:
             weights = [(place / row["checkpoint"] / "model.safetensors") for place in (sweep.out, undisturbed.out)]
@@ -51,23 +54,12 @@ def save_state(cli: Cli, sweep: Sweep, row: dict[str, str], *, epochs: int, seco
     """Save a trial's state after some epochs, as its worker does every 15 s. ``seconds`` marks the state."""
     import torch
 
-    from trainables.run.run import UnlearningRun
-    from trainables.run.workspace import Workspace
     from trainables.saved_state import STATE_FILE
-    from trainables.spec import TrialSpec
-    from trainables.target.prepare import prepare_target
 
-    base = TrialSpec.from_dict(sweep.json("sweep.json")["settings"]["base"])
-    target = prepare_target(base, cache=cli.folder / "cache" / "sweeper", device="cpu")
-    asked = {"method": row["method"], "lr": float(row["lr"]), "options": {"c": 0.9} if row["c"] else {}}
-    spec = TrialSpec.from_dict(base.to_dict() | asked | {"target_key": target.key})
-    assert spec.spec_hash == row["spec_hash"]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    run = UnlearningRun(spec, Workspace(target, device="cpu"))
-    for _ in range(epochs):
-        next(run)
-    torch.set_num_threads(threads)
+    with run_of(sweep, row, cache=cli.cache) as run:
+        assert run.spec.spec_hash == row["spec_hash"]
+        for _ in range(epochs):
+            next(run)
     folder = (
         sweep.out / "ray" / "attempt-1" / row["trial_id"] / "checkpoint_000999"
     )  # newer than states of a slow worker
