@@ -13,6 +13,7 @@ from transformers import BertConfig, BertLMHeadModel
 
 from trainables.attacks.registry import ATTACKS
 from trainables.metrics.registry import METRICS
+from trainables.models.causal import NotCausalError
 from trainables.models.registry import MODELS
 from trainables.models.tiny import tokenizer_for
 from trainables.testing.metrics import check_metric
@@ -60,9 +61,17 @@ def test_the_broken_promise_of_a_metric_is_named(change: dict[str, Any], fact: s
         ({"dataset": "digits"}, "digits .*vision"),
         ({"lr": 1.0}, "learning rate 1 .*range"),
         ({"batch_size": 0}, "batch sizes"),
-        ({"make": _model_that_sees_later_tokens}, "depends on the batch"),
     ],
 )
 def test_the_broken_promise_of_a_model_is_named(change: dict[str, Any], fact: str) -> None:
     with pytest.raises(AssertionError, match=fact):
         check_model(replace(MODELS["tiny-phi"], **change))
+
+
+def test_a_model_that_sees_later_tokens_is_refused_and_depends_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = replace(MODELS["tiny-phi"], make=_model_that_sees_later_tokens)
+    with pytest.raises(NotCausalError, match="sees the next tokens"):
+        check_model(model)
+    monkeypatch.setattr("trainables.models.causal.require_causal", lambda model, name: None)
+    with pytest.raises(AssertionError, match="depends on the batch"):
+        check_model(model)

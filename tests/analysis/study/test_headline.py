@@ -159,7 +159,7 @@ def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep) -> None:
     write_report(out)
     page, found = (out / "report.html").read_text(), read_study([out])
     lines = "\n".join(f"<li>{line}</li>" for line in study_lines(found))
-    assert f"<h1>{study_title(found)}</h1>\n<ul>\n{lines}\n</ul>" in page
+    assert f"<h1><b>{study_title(found)}</b></h1>\n<ul>\n{lines}\n</ul>" in page
     assert (out / "figures" / "tuning-curve_tiny-phi_authors_ngdiff_gen-same.png").exists()
 
 
