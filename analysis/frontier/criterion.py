@@ -252,9 +252,9 @@ class Criterion:
 
     @property
     def unbounded(self) -> tuple[Requirement, ...]:
-        """The requirements of a role of which none has a bound, because the target scores 0: no model can be good.
+        """The requirements without a bound because the target scores 0, if they leave forgetting or keeping unjudged.
 
-        Only targets that know too little of the data score 0 in all metrics on forgetting or on keeping.
+        Then no model can be good. Only a target that knows too little of the data scores 0 in all metrics of one side.
         """
         if self.name == "none":
             return ()
