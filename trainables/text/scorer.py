@@ -55,9 +55,10 @@ class TextScorer:
         return tuple(dict.fromkeys(ends))  # without duplicates
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        """Decode token ids to texts, up to the first end token and without special tokens."""
-        # The end token of a chat template need not be special for the tokenizer, which would then keep its text.
-        ends = self.ends
+        """Decode token ids to texts, up to the template's end token and without special tokens."""
+        # The end token of a chat template need not be special for the tokenizer, which would then keep its text. EOS is
+        # always special. It may also be the BOS token, which begins a text and ends nothing.
+        _, *ends = self.ends
         answers = [list(takewhile(lambda token: token not in ends, tokens)) for tokens in sequences]
         texts: list[str] = self.tokenizer.batch_decode(answers, skip_special_tokens=True)
         return texts

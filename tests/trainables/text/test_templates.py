@@ -135,6 +135,17 @@ def test_greedy_answers_stop_before_the_templates_end_even_if_it_is_not_special(
     assert text == tokenizer.decode(whole[: whole.index(stop)])
 
 
+def test_a_bos_token_that_is_also_eos_does_not_end_a_text() -> None:
+    """As with OPT."""
+    tokenizer = byte_level()
+    end = tokenizer.bos_token, _ = (tokenizer.eos_token, tokenizer.eos_token_id)
+    tokenizer._tokenizer.post_processor = processors.TemplateProcessing(single=f"{end[0]} $A", special_tokens=[end])
+    scorer = TextScorer(tokenizer=tokenizer, max_length=200, batch_size=1, device="cpu")
+    (tokens,) = scorer.encode([Example("", "Lima is in Peru")])
+    assert tokens.ids[0] == tokenizer.eos_token_id
+    assert scorer.decode([tokens.ids]) == ["Lima is in Peru"]
+
+
 @pytest.mark.parametrize(
     ("template", "chat", "fact"),
     [
