@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FILES = "the hub's parquet files"
 FORGET_IMAGES = 500
 SIDE = 32
+MODES = ("RGB", "L", "P", "1")
+"""Pillow's modes of images that become RGB without loss. Samples of 16 bits would be cut off at 255."""
 CIFAR_10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR_100_CLASSES = tuple(
     """
@@ -151,10 +153,16 @@ def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
         pixels = np.asarray(decoded.convert("RGB"))
     except Exception as error:
         raise DataError(f"{row.location}: the column 'img' has no image ({error})") from None
+    kind = decoded.mode + (" with transparency" if "transparency" in decoded.info else "")
+    if kind not in MODES:
+        raise DataError(
+            f"{row.location}: expected an image in the mode {', '.join(MODES)} without transparency, got {kind}; "
+            "convert the images to RGB"
+        )
     if pixels.shape != (SIDE, SIDE, 3):
         raise DataError(f"{row.location}: expected {SIDE} x {SIDE} pixels, got {pixels.shape[1]} x {pixels.shape[0]}")
-    if not 0 <= label < len(variant.classes):
-        raise DataError(f"{row.location}: expected a label from 0 to {len(variant.classes) - 1}, got {label}")
+    if type(label) is not int or not 0 <= label < len(variant.classes):
+        raise DataError(f"{row.location}: expected a label from 0 to {len(variant.classes) - 1}, got {label!r:.60}")
     return pixels, label
 
 

@@ -43,6 +43,7 @@ def test_the_first_500_images_of_the_class_are_forgotten(tmp_path: Path) -> None
 
 
 SMALL, WHOLE = (png(np.zeros((size, size, 3), dtype=np.uint8)) for size in (16, 32))
+ALPHA, DEEP = png(np.zeros((32, 32, 4), dtype=np.uint8)), png(np.zeros((32, 32), dtype=np.uint16))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,11 @@ SMALL, WHOLE = (png(np.zeros((size, size, 3), dtype=np.uint8)) for size in (16, 
         ([WHOLE, b"no image"], [0, 1], "label", "row 2: "),
         ([SMALL], [0], "label", "row 1: .*32 x 32"),
         ([WHOLE], [0], "fine_label", "'label'.*img, fine_label"),
+        ([ALPHA], [0], "label", "row 1: .*without transparency, got RGBA"),
+        ([DEEP], [0], "label", "row 1: .*RGB, L, P, 1.*got I;16"),
         ([WHOLE], [-1], "label", "from 0 to 9, got -1"),
+        ([WHOLE], ["dog"], "label", "from 0 to 9, got 'dog'"),
+        ([WHOLE], [3.5], "label", "from 0 to 9, got 3.5"),
     ],
 )
 def test_spoiled_files_are_named(
