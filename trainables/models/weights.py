@@ -223,7 +223,7 @@ def _require_no_codes(folder: Path | str) -> None:
     transformers would use the codes as the weights, without their scales.
     """
     codes = [name for name, stored in _stored_types(folder).items() if _is_code(name, stored)]
-    if codes and "quantization_config" not in json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")):
+    if codes and not json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")).get("quantization_config"):
         raise WeightsError(
             f"{folder}: {len(codes)} of the weights are quantised, but config.json has no quantization_config, so "
             f"their scales would be ignored: {listed(codes)}; use the config.json that belongs to the weights, or "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -256,7 +257,10 @@ def test_quantised_weights_without_a_description_are_refused(dtype: torch.dtype,
         return weights | {name: (weights[name] / scale).to(dtype), f"{name}_scale_inv": scale.reshape(1, 1)}
 
     change(tmp_path, quantised)
-    for skeleton in (True, False):
-        with pytest.raises(WeightsError) as refusal:
-            load_model(tmp_path, skeleton=skeleton)
-        assert_names(refusal.value, str(tmp_path), "of the weights are quantised", "quantization_config", name)
+    configuration = json.loads((tmp_path / "config.json").read_text())
+    for content in (configuration, configuration | {"quantization_config": None}):
+        (tmp_path / "config.json").write_text(json.dumps(content))
+        for skeleton in (True, False):
+            with pytest.raises(WeightsError) as refusal:
+                load_model(tmp_path, skeleton=skeleton)
+            assert_names(refusal.value, str(tmp_path), "of the weights are quantised", "quantization_config", name)
