@@ -50,7 +50,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
         raise AnalysisError(f"{path}, line {line}: the line contains zero bytes, probably because a disk lost data")
     is_torn = len(content) < len(data)
     records: dict[int, list[str]] = {}
-    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
+    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True), 1
     try:
         for cells in reader:
             if cells:

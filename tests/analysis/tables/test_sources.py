@@ -110,6 +110,11 @@ def test_an_external_table_may_have_a_status(read_csv: ReadCsv) -> None:
     assert list(table.finished["method"]) == ["ga"]
 
 
+def test_spaces_after_the_commas_of_a_table_are_ignored(read_csv: ReadCsv) -> None:
+    table = read_csv("method, forget_loss, retain_loss\nga, 1, 2\n").table
+    assert table.finished[["method", "forget_loss", "retain_loss"]].to_numpy().tolist() == [["ga", 1, 2]]
+
+
 def test_a_share_may_exceed_1_by_rounding(read_csv: ReadCsv) -> None:
     table = read_csv("method,forget_loss,retain_loss,utility\nga,9,2,1.0000001\n").table
     assert table.finished["utility"].tolist() == [1.0000001]
