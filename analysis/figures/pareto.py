@@ -81,7 +81,7 @@ def pareto_figure(table: TrialTable, sweep: SweepFile, choice: Choice | None = N
         "frontier_subtitle",
         hypervolume=front.hypervolume,
         ended=len(table.searched),
-        planned=sweep.planned_after(table.searched),
+        planned=table.planned(sweep),
         external=int(table.trials["external"].sum()),
         members=len(front.members),
         every_epoch=table.every_epoch,

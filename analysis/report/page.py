@@ -214,7 +214,7 @@ def page_notices(
         "page.notices",
         tasks=list(answers),
         ended=len(table.searched),
-        planned=sweep.planned_after(table.searched),
+        planned=table.planned(sweep),
         running=len(table.running),
         unscored=list(dict.fromkeys(unscored)) if sweep.objectives else [],
         # A note that starts with the name of a source must not be capitalized.

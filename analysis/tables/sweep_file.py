@@ -95,17 +95,6 @@ class SweepFile:
         trials = self.settings.get("trials")
         return trials if isinstance(trials, int) else None
 
-    def planned_after(self, searched: pd.DataFrame) -> int | None:
-        """Return :attr:`planned_trials`, or the number of rows in ``searched`` if they used up the epoch budget.
-
-        ``searched`` are the ended trials of the search. The budget does not pay for reused trials.
-        """
-        budget = self.settings.get("epoch_budget")
-        if not isinstance(budget, int) or searched.empty:
-            return self.planned_trials
-        own = searched["reused_from"].fillna("") == ""
-        return len(searched) if searched.loc[own, "epochs_done"].sum() >= budget else self.planned_trials
-
     @property
     def constraints(self) -> tuple[str, ...]:
         """The thresholds that the user stated, such as ``utility>=70%``."""

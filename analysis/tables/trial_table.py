@@ -184,6 +184,20 @@ class TrialTable:
         trials = self.without_external.trials
         return trials[is_search(trials)]
 
+    def planned(self, sweep: SweepFile) -> int | None:
+        """Return the number of trials that the searches of the sweeps plan to run; None if unknown.
+
+        A search that has used up its epoch budget plans no more trials. The budget does not pay for reused trials.
+        """
+        if sweep.planned_trials is None:
+            return None
+        planned = 0
+        for name, file in (sweep.files or {"": sweep}).items():
+            ended = self.searched[self.searched["sweep"] == name] if len(sweep.files) > 1 else self.searched
+            budget, trained = file.settings.get("epoch_budget"), numbers(ended[~is_reused(ended)], "epochs_done").sum()
+            planned += len(ended) if isinstance(budget, int) and trained >= budget else file.planned_trials or 0
+        return planned
+
     @cached_property
     def models(self) -> TrialTable:
         """The table with one row for each model that may be on a frontier.

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -15,6 +16,7 @@ from analysis.figures.save import save_figure
 from analysis.report.render import note_text
 from analysis.report.report import draw_frontier
 from analysis.tables.note import note
+from analysis.tables.sources import read_sources
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 
@@ -65,6 +67,20 @@ def test_a_reused_trial_does_not_use_the_epoch_budget(make_sweep: MakeSweep) -> 
     rows = [trial("0", 6.0, 4.0, epochs_done=4), trial("1", 4.0, 2.0, epochs_done=2, reused_from="00001 of runs/old")]
     sweep = make_sweep(rows, settings={"trials": 16, "epoch_budget": 5})
     assert "2 of 16 trials so far" in note_text(_data(sweep).subtitle)
+
+
+def test_the_epoch_budget_of_each_sweep_counts(make_sweep: MakeSweep) -> None:
+    settings = {"trials": 16, "epoch_budget": 6}
+    paths = [make_sweep([trial("0", 6.0, 4.0), trial("1", 4.0, 2.0)], name=name, settings=settings) for name in "ab"]
+    sources = read_sources(paths, out=paths[0])
+    assert (len(sources.table.searched), sources.table.planned(sources.sweep)) == (4, 4)
+
+
+def test_tables_of_other_programs_may_lack_the_epochs_of_trials(make_sweep: MakeSweep) -> None:
+    sweep = make_sweep([trial("0", 6.0, 4.0)], settings={"trials": 16, "epoch_budget": 3})
+    trials = pd.read_csv(sweep / "trials.csv", dtype=str)
+    trials.drop(columns=["reused_from", "epochs_done"]).to_csv(sweep / "trials.csv", index=False)
+    assert _facts(_data(sweep))["planned"] == 16
 
 
 def test_a_merged_model_does_not_count_as_a_trial_that_has_ended(make_sweep: MakeSweep) -> None:
