@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -25,6 +26,7 @@ from sweeper.settings.reading import Problem, located, read
 from sweeper.settings.sources import PYTHON, Given, Problems, Raw, raise_if_any
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
+from sweeper.store.plugins import plugin_records, stored_records
 from trainables.data import DATASETS
 from trainables.spec import FIELDS
 
@@ -150,14 +152,16 @@ def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSe
 def _changed_cells(settings: dict[CellJob, SweepSettings], out: Path) -> list[str]:
     """Return a message if a cell in ``out`` was begun with other settings, so that it cannot be ranked with new cells.
 
-    Settings that only say where trials run may differ.
+    Settings that only say where trials run may differ. A plug-in counts as a setting, with its content as the value.
     """
+    plugins = _digests(plugin_records())
     for job, cell in settings.items():
         folder = job.folder(out)
         if not (folder / "sweep.json").is_file():
             continue
-        previous, wanted = _ranked_values(read_settings(folder)), _ranked_values(cell)
-        if names := [name for name in wanted if wanted[name] != previous[name]]:
+        previous = _ranked_values(read_settings(folder)) | _digests(stored_records(folder))
+        wanted = _ranked_values(cell) | plugins
+        if names := [name for name in wanted if name in previous and wanted[name] != previous[name]]:
             text = "; ".join(f"{name} was {previous[name]}, and is now {wanted[name]}" for name in names)
             return [f"{out} has cells with other settings ({text}): give the previous options, or another --out"]
     return []
@@ -169,6 +173,10 @@ def _ranked_values(settings: SweepSettings) -> dict[str, object]:
     values = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in left_out}
     trial = {name: getattr(settings.base, name) for name, item in FIELDS.items() if item.role != "placement"}
     return trial | values
+
+
+def _digests(plugins: Iterable[Mapping[str, Any]]) -> dict[str, object]:
+    return {f"plug-in {plugin['name']}": plugin["digest"] for plugin in plugins}
 
 
 def _of_problem(raw: Raw, job: CellJob, jobs: Sequence[CellJob]) -> Raw:

@@ -27,7 +27,7 @@ _WITH_FROM = ("cells", "out")
 def leaderboard(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Rank methods over problems and training seeds, each tuned with the same budget.
 
-    A cell is a method, a problem and a training seed. The search of each cell trains --epoch-budget epochs, like a
+    A cell is a method, a problem and a training seed. The search of each cell has --epoch-budget epochs, like a
     sweep of 'pareto'. The configuration that it recommends is trained again on --confirm fresh training seeds. The
     folder OUT contains the sweeps, cells.csv with a row for each cell, and leaderboard.md, .csv and .json. If the
     command is interrupted, the same command runs the missing cells. Several processes can share OUT.

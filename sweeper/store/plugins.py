@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from search_spaces.common.durable import write_atomically
 from trainables import plugins
@@ -23,7 +24,7 @@ def save_plugins(out: Path) -> None:
         write_atomically(out / FOLDER / plugin.name, plugin.source)
 
 
-def plugin_records() -> list[dict[str, object]]:
+def plugin_records() -> list[dict[str, Any]]:
     """Return descriptions of the active plug-ins for sweep.json."""
     return [
         {
@@ -51,6 +52,15 @@ def plugin_options(paths: Mapping[str, str]) -> dict[str, list[str]]:
     return values
 
 
+def stored_records(out: Path) -> list[dict[str, Any]]:
+    """Return the descriptions of plug-ins in a sweep's folder; an empty list if sweep.json cannot be read."""
+    try:
+        records: list[dict[str, Any]] = json.loads((out / "sweep.json").read_text(encoding="utf-8")).get("plugins", [])
+    except (OSError, ValueError, AttributeError):
+        return []  # read_settings() reports this error
+    return records
+
+
 def set_worker_plugins(out: Path) -> None:
     """Set the environment variable from which workers read the paths of the plug-ins."""
     os.environ.pop(plugins.VARIABLE, None)
@@ -65,10 +75,7 @@ def restore_plugins(out: Path) -> list[str]:
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.
     """
-    try:
-        records = json.loads((out / "sweep.json").read_text(encoding="utf-8")).get("plugins", [])
-    except (OSError, ValueError, AttributeError):
-        return []  # read_settings() reports this error
+    records = stored_records(out)
     problems: list[str] = []
     notes: list[str] = []
     for record in records:

@@ -246,6 +246,22 @@ def test_cells_with_other_settings_are_refused_and_only_the_place_of_trials_may_
             settings_of(seeds=2, **change)
 
 
+def test_cells_with_another_version_of_a_plug_in_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def use(**digests: str) -> None:
+        records = [{"name": f"{name}.py", "digest": digest} for name, digest in digests.items()]
+        for module in ("sweeper.store.folder", "sweeper.leaderboard"):
+            monkeypatch.setattr(f"{module}.plugin_records", lambda: records)
+
+    use(mine="1")
+    for job, cell in settings_of(seeds=1).items():
+        begin(cell, job.folder(Path("board")))
+    use(mine="1", further="1")
+    settings_of(seeds=2)
+    use(mine="2")
+    with pytest.raises(Problems, match=r"plug-in mine\.py was 1, and is now 2"):
+        settings_of(seeds=2)
+
+
 def test_the_cells_can_have_a_metric_of_a_plug_in(tmp_path: Path) -> None:
     text = "measure=lambda scores: 0.0"
     fields = f'name="mine", label="mine", formula="0", citation="me", cost=Cost.GENERATION, direction="min", {text}'
