@@ -63,7 +63,8 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
         return pd.DataFrame(columns=list(required), dtype=object), is_torn
     columns = next(iter(records.values()))
     if missing := [name for name in required if name not in columns]:
-        raise AnalysisError(f"{path} lacks the {_column_list(missing)}: {columns_hint(missing, columns)}")
+        form = "; expected commas between the columns, and points in numbers" if len(columns) == 1 else ""
+        raise AnalysisError(f"{path} lacks the {_column_list(missing)}: {columns_hint(missing, columns)}{form}")
     if repeated := sorted({name for name in columns if columns.count(name) > 1}):
         raise AnalysisError(f"{path} has the {_column_list(repeated)} twice")
     lines = list(records)[1:]

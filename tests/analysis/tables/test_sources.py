@@ -128,6 +128,7 @@ LOSSES = "method,forget_loss,retain_loss"
     [
         ("method,forget_loss\nga,1\n", r"line 1: .*forget_loss and retain_loss"),
         ("forget_loss,retain_loss\n1,2\n", r"column method.*forget_loss, retain_loss"),
+        ("method;forget_loss;retain_loss\nga;1,5;2\n", r"column method.*commas between the columns, and points"),
         (f"{LOSSES}\nga,1,2\nga,much,2\n", r"line 3: forget_loss is 'much'.*number"),
         (f"{LOSSES}\n,1,2\n", r"line 2: .*'method'"),
         (f"{LOSSES},name\nga,1,2,a\nga,1,2,a\n", r"line 3: name 'a'"),
