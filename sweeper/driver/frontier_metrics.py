@@ -9,6 +9,7 @@ once, so a resumed sweep measures nothing twice.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,13 +66,16 @@ def _measure(
         return submit_by_key[key_by_trial[epoch.trial_id]](folder=folder, spec=spec)
 
     for task, epoch in ended_tasks(sweep, {submit(epoch): epoch for epoch in epochs}, activity):
+        subject = epoch.metric_set or "the metrics"
         try:
             scores = ray.get(task)
             if scores.items and not epoch.metric_set:
                 write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
         except (RayError, OSError) as error:
             reason = one_line(str(error)) or type(error).__name__
-            subject = epoch.metric_set or "the metrics"
             logger.warning("cannot measure %s on %s: %s", subject, epoch.checkpoint, reason)
         else:
             sweep.log.record(MetricsMeasured(epoch.trial_id, epoch.step, scores.metrics))
+            if scores.metrics and all(map(math.isnan, scores.metrics.values())):
+                text = "no value of %s on %s: a loss is not finite, so measuring again would give the same"
+                logger.warning(text, subject, epoch.checkpoint)

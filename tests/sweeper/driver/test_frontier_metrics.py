@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -168,6 +169,15 @@ def test_a_checkpoint_that_cannot_be_scored_is_logged_and_tried_again(
     measure(out)
     assert_names(caplog.text, "checkpoints/00000-epoch-4", "LoadError: cannot load the model")
     assert missing(out) == [40]
+
+
+def test_a_model_that_an_attack_destroys_is_named(
+    out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    SequentialTasks(monkeypatch, {})
+    monkeypatch.setattr(ray, "get", lambda task: Measurement({"verbmem": math.nan}, {}, 0.0))
+    measure(out)
+    assert_names(caplog.text, "no value of the metrics on checkpoints/00000-epoch-4", "not finite")
 
 
 def test_stored_models_near_the_frontier_are_attacked_once_after_their_metrics_are_known(
