@@ -30,7 +30,7 @@ from trainables.question_sets import question_sets
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import cache_folder, is_trained
 from trainables.target.notes import data_notes
-from trainables.target.target import target_spec_of
+from trainables.target.target import target_recipe, target_spec_of
 
 NO_TARGET = "the target is not fine-tuned yet"
 NO_DOWNLOAD = "the model or the data are not downloaded yet"
@@ -182,7 +182,7 @@ def _model_fields(settings: SweepSettings, *, trials: int, running: int) -> dict
     elif is_cached:
         target = "cached"
     else:
-        target = "not in the cache, so it is fine-tuned first (the time estimate does not include this)"
+        target = f"not in the cache, so it is fine-tuned first: {_recipe_text(spec)}; the time estimate excludes this"
     has_data = not any(item.kind == "dataset" for item in missing)
     notes = tuple(data_notes(target_spec_of(spec))) if has_data else ()
     fields: dict[str, Any] = {"downloads": missing, "target": target, "notes": notes}
@@ -194,6 +194,15 @@ def _model_fields(settings: SweepSettings, *, trials: int, running: int) -> dict
     # The memory estimate excludes activations.
     training_bytes = disk.checkpoint * (_GRADIENTS - 1) + disk.state
     return fields | {"memory": FLOAT * count_parameters(folder) + training_bytes, "disk": disk, "unknown": {}}
+
+
+def _recipe_text(spec: TrialSpec) -> str:
+    recipe = target_recipe(spec)
+    epochs = counted(recipe.epochs, "epoch")
+    if recipe.stop_when_memorised:
+        epochs = f"at most {epochs}, until the data are memorised"
+    trained = "all weights" if recipe.lora_rank is None else f"LoRA of rank {recipe.lora_rank}"
+    return f"{epochs}, lr {recipe.lr:g}, batch size {recipe.batch_size}, {trained}"
 
 
 def _model_folder(spec: TrialSpec, entry: Path | None) -> Path | None:

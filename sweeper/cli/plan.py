@@ -21,6 +21,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         click.echo(json_text(plan.to_dict()))
         return
     from analysis.words import duration
+    from sweeper.settings.objectives import parse_objectives
 
     lines: dict[str, object] = {"out": plan.out or "none, so the model is not kept"}
     lines |= {name.replace("_", " "): value for name, value in plan.settings.items()}
@@ -30,6 +31,9 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         remarks.append("with LoRA, curvature chose far too large rates in all runs measured so far")
     if remarks:
         lines["auto lr"] = f"{lines['auto lr']} ({'; '.join(remarks)})"
+    if "objectives" in lines:
+        objectives = parse_objectives(str(lines["objectives"]))
+        lines["objectives"] = ", ".join(f"{item.direction}imise {item.column}" for item in objectives)
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
     if plan.shares_gpus:
         gpus = " and a fraction of a GPU (auto: measured on the first of several similar trials)"

@@ -90,6 +90,17 @@ def test_a_model_from_the_hub_is_named_with_its_size(
     assert names(result.stdout, ["microsoft/phi-1_5", "2.8 GB"])
 
 
+def test_the_plan_says_what_is_optimised_and_how_the_target_is_trained() -> None:
+    arguments = ("pareto", "--target-epochs", "3", "--target-lora-rank", "4", "--dry-run")
+    shown = invoke(*arguments).stdout
+    assert "maximise forget_loss_capped, minimise retain_loss" in shown
+    assert "3 epochs, lr 0.002, batch size 8, LoRA of rank 4" in shown
+    assert (
+        json.loads(invoke(*arguments, "--json").stdout)["settings"]["objectives"] == "forget_loss:max,retain_loss:min"
+    )
+    assert "at most 120 epochs, until the data are memorised" in invoke("pareto", "--dry-run").stdout
+
+
 def test_the_plan_says_what_gen_is_and_that_curvature_destroyed_models_with_lora() -> None:
     lines = invoke("unlearn", "--auto-lr", "curvature", "--lora-rank", "8", "--dry-run").stdout
     assert "(with LoRA, curvature chose far too large rates in all runs measured so far)" in lines
