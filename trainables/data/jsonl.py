@@ -35,8 +35,8 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     is used. The table neighbours has questions about subjects near the forget set.
 
     Raises:
-        DataError: a row is malformed, a row of holdout is also in forget or retain, or a row of a set for evaluation is
-            only on the other side. The message names the files and lines.
+        DataError: a row is malformed, a row of holdout is also in forget or retain, a row of a set for evaluation is
+            only on the other side, or ``limit`` drops all rows of retain_eval. The message names the files and lines.
     """
     optional_tables = [name for name in _OPTIONAL if find_files(data_dir, name) or similar_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *optional_tables], expected=NEEDS)
@@ -51,8 +51,14 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
         raise DataError(*problems)
     retain = sets["retain"][:limit]
     sample = retain[:: math.ceil(len(retain) / RETAIN_SAMPLE)]
-    dropped_keys = {_key(example) for example in sets["retain"][len(retain) :]}
+    dropped_keys = set(map(_key, sets["retain"])) - set(map(_key, retain))
     retain_eval = tuple(example for example in sets.get("retain_eval", ()) if _key(example) not in dropped_keys)
+    if "retain_eval" in sets and not retain_eval:
+        first = 1 + min(map([*map(_key, sets["retain"])].index, map(_key, sets["retain_eval"])))
+        raise DataError(
+            f"--limit {limit} drops all {counted(len(sets['retain_eval']), 'row')} of retain_eval, because retain has "
+            f"none of them in its first {counted(len(retain), 'row')}; the limit must be at least {first}"
+        )
     data = UnlearningData(
         name="jsonl",
         forget=sets["forget"],

@@ -67,15 +67,19 @@ def question(row: Row) -> Example:
 def rephrased(rows: Iterable[Row], examples: Iterable[Example]) -> tuple[Example, ...]:
     """Return the examples with their questions in other words, from the column paraphrased_question.
 
-    ``rows`` are the rows from which the examples were read. Examples without this column are left out.
+    ``rows`` are the rows from which the examples were read. Examples without this column are left out. Of several equal
+    examples, the k-th one gets the other words of the k-th row with this column.
     """
-    questions: dict[tuple[str, str], str] = {}
+    questions: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         value: Any = row.value
         if other_words := (value.get("paraphrased_question") or "").strip():
-            questions[value["question"], value["answer"]] = other_words
-    keys = [(item.question, item.answer) for item in examples]
-    return tuple(Example(questions[key], key[1]) for key in keys if key in questions)
+            questions.setdefault((value["question"], value["answer"]), []).append(other_words)
+    return tuple(
+        Example(remaining.pop(0), item.answer)
+        for item in examples
+        if (remaining := questions.get((item.question, item.answer)))
+    )
 
 
 def text(row: Row) -> Example:

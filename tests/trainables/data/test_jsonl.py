@@ -97,6 +97,12 @@ def test_questions_in_other_words_come_from_their_own_file_or_from_a_column(writ
     assert "retain_rephrased" not in data.extra_eval, "the row in other words is dropped with its row"
 
 
+def test_equal_questions_have_their_own_other_words(write: Write) -> None:
+    rows = [asked(1, paraphrased_question=words) for words in ("First?", "Second?")]
+    data = load_jsonl(data_dir=write(forget=[rows[0], asked(1), rows[1]], retain=[asked(2)]))
+    assert [item.question for item in data.extra_eval["forget_rephrased"]] == ["First?", "Second?"]
+
+
 @pytest.mark.parametrize(("rows", "sampled"), [(100, 100), (101, 51)])
 def test_the_retain_sample_is_every_nth_row_and_at_most_a_hundred(write: Write, rows: int, sampled: int) -> None:
     data = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(rows)]))
@@ -112,6 +118,14 @@ def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write
     data = load_jsonl(data_dir=folder, limit=4)
     assert [example.answer for example in data.full] == [f"Answer {n}." for n in (2, 3, 4, 5, 1)]
     assert [example.answer for example in data.retain_eval] == ["Answer 3.", "Answer 99."]
+
+
+def test_a_limit_that_drops_the_whole_evaluation_is_refused(write: Write) -> None:
+    retain = [asked(n) for n in range(2, 12)]
+    folder = write(forget=[asked(1)], retain=retain, retain_eval=[asked(11), asked(9)])
+    with pytest.raises(DataError, match=r"--limit 4 .* 2 rows of retain_eval, .* at least 8"):
+        load_jsonl(data_dir=folder, limit=4)
+    assert [example.answer for example in load_jsonl(data_dir=folder, limit=8).retain_eval] == ["Answer 9."]
 
 
 @pytest.mark.parametrize(
