@@ -32,8 +32,8 @@ def counted(count: float, noun: str) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return the first five names, such as ``a, b, c``. If there are more names, end with ``...``."""
-    return ", ".join(names[:5]) + (" ..." if names[5:] else "")
+    """Return the first five names, such as ``a, b, c``. If there are more names, end with ``and 3 more``."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
 
 
 def first_line(error: BaseException) -> str:
@@ -61,15 +61,13 @@ def did_you_mean(unknown_name: str, choices: Collection[str]) -> str:
 
 
 def columns_hint(required: Collection[str], columns: Collection[str]) -> str:
-    """List the columns found and suggest a column: ``the columns found are Method; did you mean 'Method'?``."""
+    """List the columns found and suggest columns: ``the columns found are Method; did you mean 'Method'?``."""
     column_list = ", ".join(list(columns)[:_MAX_COLUMNS]) or "none"
     hint = f"the columns found are {column_list}"
     if len(columns) > _MAX_COLUMNS:
         hint += f" and {len(columns) - _MAX_COLUMNS} more"
-    for name in required:
-        if suggestion := did_you_mean(name, columns):
-            return f"{hint}; {suggestion}"
-    return hint
+    suggestions = " ".join(filter(None, (did_you_mean(name, columns) for name in required if name not in columns)))
+    return f"{hint}; {suggestions}" if suggestions else hint
 
 
 def expected_one_of(unknown_name: str, choices: Collection[str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.common.messages import counted, some_of
+from sweeper.checks.hub import downloads
 from sweeper.checks.trial_time import TrialPace, estimate_pace
 from sweeper.checks.world import source_problems
 from sweeper.search.unmeasured import unattacked_epochs
@@ -32,32 +33,41 @@ class PlannedAttacks:
 
     Attributes:
         names: the names of the attacks, and of other metric sets that are measured after the search.
+        left_out: the attacks of a named set that the data do not support; empty if the data are not downloaded yet.
         models: the maximum number of attacked models, besides the target.
         seconds: the estimated duration, including the attacks on the target; None if it is unknown.
     """
 
     names: tuple[str, ...]
+    left_out: tuple[str, ...]
     models: int
     seconds: float | None
 
     @classmethod
     def of(cls, settings: SweepSettings, pace: TrialPace | None, *, slots: int) -> PlannedAttacks | None:
         """Return the plan for a sweep that runs ``slots`` tasks at once; None if no model is attacked."""
-        names, models = settings.sets_after_search, settings.max_attacked_models
-        if not names or not models:
+        requested, models = settings.sets_after_search, settings.max_attacked_models
+        if not requested or not models:
+            return None
+        names = requested
+        if not any(item.kind == "dataset" for item in downloads(settings.base)):
+            names = _supported_sets(settings, _measurable(settings))
+        if not names:
             return None
         seconds = None
         if pace is not None:
             rounds = math.ceil(models * len(names) / slots) / len(names) + 1  # the target is attacked first
             attacks = sum(_seconds(name, pace, settings) for name in names)
             seconds = attacks * rounds + pace.loading
-        return cls(names=names, models=models, seconds=seconds)
+        left_out = tuple(name for name in requested if name not in names)
+        return cls(names=names, left_out=left_out, models=models, seconds=seconds)
 
     def format(self) -> str:
         from analysis.words import duration
 
         time = f"about {duration(self.seconds)} in all{_besides(self.names)}" if self.seconds else "duration unknown"
-        return f"{', '.join(self.names)} on the target and at most {counted(self.models, 'model')}; {time}"
+        without = f" (the data do not support {', '.join(self.left_out)})" if self.left_out else ""
+        return f"{', '.join(self.names)}{without} on the target and at most {counted(self.models, 'model')}; {time}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +99,8 @@ class AttackPlan:
         from analysis.tables.sweep_file import SweepFile
 
         baseline = SweepFile.read(out).baseline
-        measurable = set(target_spec_of(settings.measured_spec(settings.seed)).metric_names())
-        names = [name for name in settings.sets_after_search if measurable.intersection(SETS[name])]
+        measurable = _measurable(settings)
+        names = _supported_sets(settings, measurable)
         controls = tuple(name for name in names if not baseline.keys() & set(SETS[name]))
         missing = unattacked_epochs(out, settings, measurable=measurable)
         models = {
@@ -136,6 +146,15 @@ class AttackPlan:
         lines.append(("time", time))
         width = max(len(name) for name, _ in lines)
         return [f"{name:<{width}}  {text}" for name, text in lines]
+
+
+def _measurable(settings: SweepSettings) -> set[str]:
+    """Return the names of the metrics that the data support. The data must be on this machine."""
+    return set(target_spec_of(settings.measured_spec(settings.seed)).metric_names())
+
+
+def _supported_sets(settings: SweepSettings, measurable: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in settings.sets_after_search if measurable.intersection(SETS[name]))
 
 
 def _besides(names: Sequence[str]) -> str:

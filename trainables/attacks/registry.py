@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import trainables.attacks
-from search_spaces.common.messages import expected_one_of
+from search_spaces.common.messages import did_you_mean
 from trainables.attacks.attack import Attack
 from trainables.registry import entries
 
@@ -48,7 +48,16 @@ def parse_attacks(text: str) -> tuple[str, ...]:
     sets = attack_sets()
     names = [name.strip() for name in text.split(",")]
     if unknown := [name for name in names if name not in ATTACKS and name not in sets]:
-        messages = [f"unknown attack '{name}': {expected_one_of(name, (*ATTACKS, *sets))}" for name in unknown]
-        raise AttackError("; ".join(messages))
+        choices = (*ATTACKS, *sets)
+        messages = [f"unknown attack '{name}'{_hint(name, choices)}" for name in unknown]
+        raise AttackError(f"{'; '.join(messages)}; expected one of {', '.join(choices)}")
     chosen = {attack for name in names for attack in sets.get(name, (name,))}
     return tuple(name for name in ATTACKS if name in chosen)
+
+
+def _hint(unknown_name: str, choices: tuple[str, ...]) -> str:
+    for attack in ATTACKS.values():
+        if unknown_name in attack.endings:
+            return f": the attack '{attack.name}' measures the columns ..._after_{unknown_name}"
+    suggestion = did_you_mean(unknown_name, choices)
+    return f": {suggestion}" if suggestion else ""

@@ -117,17 +117,23 @@ def select_metrics(
     }
     unmet_needs = {name: needs for name, needs in needs_by_metric.items() if needs}
     metrics_by_name = {name: SETS.get(name, (name,)) for name in names or ("default",)}
-    problems = []
+    problems: list[str] = []
+    impossible_names: set[str] = set()
     selected_names: set[str] = set()
     for requested_name, metrics in metrics_by_name.items():
         selected_names.update(metrics)
         if all(metric in unmet_needs for metric in metrics):
             problems.append(f"{requested_name} needs {unmet_needs[metrics[0]]}")
+            impossible_names.update(metrics)
     if problems:
-        measurable = ", ".join(name for name, item in METRICS.items() if name not in unmet_needs and not item.attack)
+        possible = [item for name, item in METRICS.items() if name not in unmet_needs]
+        if all(METRICS[name].attack for name in impossible_names):
+            noun, others = "attacks", dict.fromkeys(item.attack for item in possible if item.attack)
+        else:
+            noun, others = "metrics", dict.fromkeys(item.name for item in possible if not item.attack)
         raise MetricError(
-            f"some requested metrics cannot be measured on the data set {data.name}: {'; '.join(problems)}; metrics "
-            f"without attacks that can be measured: {measurable}"
+            f"some requested {noun} cannot be measured on the data set {data.name}: {'; '.join(problems)}; {noun} that "
+            f"can be measured: {', '.join(others)}"
         )
     selected_names -= unmet_needs.keys()
     return tuple(name for name, metric in METRICS.items() if name in selected_names and not metric.loss)

@@ -32,6 +32,16 @@ def test_the_estimate_counts_the_target_and_the_attacked_models() -> None:
     assert PlannedAttacks.of(replace(settings, attacks="none"), PACE, slots=2) is None
 
 
+def test_the_plan_leaves_out_the_attacks_that_the_data_do_not_support(tmp_path: Path) -> None:
+    for name in ("forget", "retain"):
+        (tmp_path / f"{name}.jsonl").write_text(f'{{"text": "{name} this text"}}\n')
+    base = replace(SETTINGS.base, dataset="jsonl", data_dir=str(tmp_path))
+    planned = PlannedAttacks.of(replace(SETTINGS, base=base, attacks="default"), None, slots=2)
+    assert planned is not None
+    assert planned.names == ("quantize",)
+    assert planned.left_out == ("sample", "paraphrase", "prefix", "combine")
+
+
 def test_each_attack_takes_the_time_of_the_answers_that_it_scores_and_generates() -> None:
     """A quarter of the items are in the forget set: half a second to generate its answers, two to score them."""
     spec = replace(SETTINGS.base, leak_samples=32)
