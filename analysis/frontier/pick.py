@@ -83,13 +83,15 @@ def pick(
 
     Raises:
         NothingQualifies: no trial has finished, or no candidate meets the limits and the rule.
-        AnalysisError: the column of a limit does not exist, or a limit is relative to an unknown score of the target.
+        AnalysisError: the column of a limit or of ``best`` does not exist, or a limit is relative to an unknown score
+            of the target.
     """
     objectives, columns = sweep.objectives, table.columns
     models = selectable_models(table, sweep).trials
     noun = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
+    _check_columns(models, limits, best)
     rows = _apply_limits(models, limits, sweep, noun)
     # Epochs that have not begun to unlearn are left out, unless there are no other epochs.
     if table.every_epoch and best is None:
@@ -114,8 +116,7 @@ def pick(
         scores = [best]
         has_value = np.isfinite(numbers(rows, best.column))
         if not has_value.any():
-            hint = f": {columns_hint([best.column], rows.columns)}" if best.column not in rows.columns else ""
-            raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}{hint}")
+            raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}")
         rows = rows[has_value]
     elif keys and (rule == BUDGET or (rule != KNEE and columns[keys[0].column].of == "retain")):
         scores = keys
@@ -146,12 +147,19 @@ def _limits_text(limits: Sequence[Constraint]) -> str:
     return f" with {' and '.join(texts)}" if texts else ""
 
 
+def _check_columns(models: pd.DataFrame, limits: Sequence[Constraint], best: Best | None) -> None:
+    needed = {f"the limit {limit}": limit.name for limit in limits}
+    needed |= {best.words: best.column} if best is not None else {}
+    unknown = {text: name for text, name in needed.items() if name not in models.columns}
+    if unknown:
+        texts = [f"{text} needs the column {name}" for text, name in unknown.items()]
+        hint = columns_hint(tuple(unknown.values()), models.columns)
+        raise AnalysisError(f"{'; '.join(texts)}: {hint}")
+
+
 def _apply_limits(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
     remaining = models
     for index, limit in enumerate(limits):
-        if limit.name not in models.columns:
-            hint = columns_hint([limit.name], models.columns)
-            raise AnalysisError(f"the limit {limit} needs the column {limit.name} in trials.csv: {hint}")
         if limit.relative and limit.name not in sweep.baseline:
             raise AnalysisError(f"the limit {limit} is relative to the target's {limit.name}, which was not measured")
         values = numbers(remaining, limit.name)

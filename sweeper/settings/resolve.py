@@ -169,11 +169,12 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     problems += _resource_problems(options, gpus)
     if isinstance(options, StudyOptions):
         problems += study_problems(options, base, is_valid=not problems)
+        too_few_seeds = seed_problems(options, base)
     space: Space | None = None
     try:
         if isinstance(options, StudyOptions):
             space = None if problems else study_space(options, base)
-            problems += seed_problems(options, space) if space else []
+            problems += too_few_seeds
         elif options.space is not None and is_file:
             space, file_problems = read_space_file(options, Path(options.space), base)
             problems += about("space", *file_problems)

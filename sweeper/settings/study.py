@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from search_spaces.builtin import lr_study_space
 from search_spaces.common.messages import counted, expected_one_of
-from search_spaces.space import Space
+from search_spaces.space import Space, SpaceError
 from sweeper.settings.options import StudyOptions
 from sweeper.settings.reading import Problem, about, method_options
 from sweeper.settings.spaces import searched_settings, values_by_key
@@ -91,11 +91,17 @@ def comparisons_of(space: Space, primary: str | None) -> int:
     return len({item for item in settings if not method or ("method", method) in item})
 
 
-def seed_problems(options: StudyOptions, space: Space) -> list[Problem]:
-    """Return a problem if the study has too few seeds for any decision and is not meant to describe only."""
+def seed_problems(options: StudyOptions, base: TrialSpec) -> list[Problem]:
+    """Return a problem if the study has too few seeds for any decision and is not meant to describe only.
+
+    If another option is invalid, so that there is no grid, the study has at least one comparison.
+    """
     from analysis.study.paired import least_seeds  # imports SciPy, which is slow
 
-    comparisons = comparisons_of(space, options.primary)
+    try:
+        comparisons = max(1, comparisons_of(study_space(options, base), options.primary))
+    except (MethodError, SpaceError):
+        comparisons = 1
     least = least_seeds(comparisons)
     if options.describe or options.seeds >= least:
         return []

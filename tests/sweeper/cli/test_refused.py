@@ -40,6 +40,8 @@ FILES = {
     "values.yaml": "space: nodir.yaml\nmodel-path: nodir\nstorage: file\n",
     "plugin.yaml": "plugin: [nodir.py]\ntrails: 3\n",
     "nested.yaml": "enqueue: [{lr: 1e-3}]\nlr: {low: 1e-5, high: 1e-3}\n",
+    "texts/forget.jsonl": '{"text": "Ada lives in Oslo."}\n',
+    "texts/retain.jsonl": '{"text": "Bob lives in Rome."}\n',
     "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
     "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
     "mine/retain.jsonl": '{"text": "T"}\n',
@@ -85,6 +87,10 @@ sweep --auto-lr gen --auto-lr-probe same --auto-lr-probe-batches 4 --auto-lr-pro
     | --auto-lr-probe-batches --auto-lr-probe fresh same
 sweep --no-ship | --no-ship --address
 lr-study --auto-lr off | --auto-lr off rule gen
+lr-study --auto-lr gem --seeds 1 | 'gem' 'gen' | --seeds 1 2 7 --describe
+lr-study --method ngdif --seeds 1 | 'ngdif' 'ngdiff' | --seeds 1 6 --describe
+pareto --attacks quantise,nf4,foo | 'quantise' 'quantize'? nf4 'quantize' 'foo' prefix
+pareto --dataset jsonl --data-dir texts --attacks prefix,quantize | prefix questions attacks quantize, barrier
 lr-study --method wizardry --seeds 0 --lr -1 --optimizer rocket | lr -1 | --seeds 0 | rocket adamw | wizardry ngdiff
 unlearn --method wizardry --epochs several --lr -1 --batch-size 0 | lr -1 | --epochs several | batch_size 0 \
     | wizardry ngdiff
@@ -218,7 +224,7 @@ report golden --port 8000 | --port --watch
 pick golden --constraint speed>=1 --constraint utility --rule best | best knee success | speed | utility
 pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
 pick golden --where trial_id==7 | --where trial_id==7 column >=
-pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
+pick golden --where verbmen<=0.1 --minimize utilty | verbmen<=0.1 utilty 'verbmem'? 'utility'?
 pick golden --maximize method | number method
 pick golden --rule knee --maximize utility --minimize verbmem --where verbmem=0.1 --merge --export . \
     | verbmem=0.1 utility>=0.7 | --rule knee --maximize | --maximize --minimize --where | --export .
