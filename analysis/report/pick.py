@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from analysis.frontier.criterion import criterion_of
 from analysis.frontier.frontier import frontier
 from analysis.frontier.pick import KNEE, Best, NothingQualifies, pick
 from analysis.report.answer import answer, forget_answers, model_lines
-from analysis.report.render import render_line
+from analysis.report.render import render_line, render_lines
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from search_spaces.constraint import Constraint
@@ -59,9 +60,12 @@ def judged_pick(
         if choice.row is not None and found.model is not None:
             reason = render_line("answer.reason", answer=found) or render_line("answer.closest", answer=found)
             lines = model_lines(choice.criterion, choice.verdicts, found.forget_answers)
+            lines += () if robust else render_lines("answer.attacks", answer=found)
             return JudgedPick(choice.row, choice.eligible, reason, str(choice.outcome), lines)
         if robust:
-            raise NothingQualifies("no model has the results of all attacks: measure them with 'attack DIR' first")
+            folder = next(iter(table.trials["folder"]), "DIR")
+            command = f"python -m sweeper attack {shlex.quote(folder)}"
+            raise NothingQualifies(f"no model has the results of all attacks; measure them first with {command}")
     picked = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
     return judged_model(picked.row, table, sweep, render_line("pick.reason", pick=picked), eligible=picked.eligible)
 

@@ -207,8 +207,10 @@ def _choice_lines(choice: Choice) -> Iterator[str]:
     baseline = choice.sweep.baseline_of(row)
     width = max(map(len, choice.metrics), default=0)
     for column, value in choice.metrics.items():
-        target = f"   (target {number(baseline[column])})" if column in baseline else ""
-        yield f"  {column:<{width}}  {number(value)}{target}"
+        references = {"target": baseline.get(column), "never saw": choice.sweep.never_saw.get(column)}
+        texts = [f"{name} {number(value)}" for name, value in references.items() if value is not None]
+        comparison = f"   ({', '.join(texts)})" if texts else ""
+        yield f"  {column:<{width}}  {number(value)}{comparison}"
     is_deleted = choice.checkpoint is not None and not choice.exists
     suffix = " (no longer exists)" if is_deleted else ""
     yield f"checkpoint: {choice.checkpoint or 'none was saved'}{suffix}"

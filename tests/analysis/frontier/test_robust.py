@@ -43,6 +43,7 @@ def test_the_answer_says_which_attack_it_does_not_survive(make_sweep: MakeSweep)
     assert [item.requirement.column for item in found.survival.worst] == ["fact_recall_after_nf4"]
     assert "The model does not survive quantize" in found.headline
     assert "0.6" in found.headline
+    assert "After the attack quantize, the model misses" in judged_pick(table, sweep).lines[-1]
 
 
 def test_the_robust_choice_meets_the_bounds_after_every_attack(make_sweep: MakeSweep) -> None:
@@ -112,7 +113,7 @@ def test_results_of_attacks_do_not_change_which_models_are_attacked(make_sweep: 
 
 def test_without_attacks_there_is_no_robust_choice(make_sweep: MakeSweep) -> None:
     out = swept(make_sweep, [{}])
-    with pytest.raises(AnalysisError, match="attack DIR"):
+    with pytest.raises(AnalysisError, match=f"sweeper attack {out}$"):
         judged_pick(*tables_of(out), robust=True)
     table, sweep = tables_of(out)
     found = answer(table, sweep, frontier(table.models, sweep.objectives), choose_model(table, sweep))

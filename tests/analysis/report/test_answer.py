@@ -91,6 +91,18 @@ def test_the_facts_of_the_answer(make_sweep: MakeSweep) -> None:
     assert (content["ties"], content["confirmed"]) == ([], None)
 
 
+@pytest.mark.usefixtures("blank_figures")
+@pytest.mark.parametrize("never_saw", [{}, {"forget_fact_recall": 0.0517}])
+def test_the_page_shows_the_scores_of_a_model_that_never_saw_the_forget_set(
+    make_sweep: MakeSweep, never_saw: Scores
+) -> None:
+    out = swept(make_sweep, *OUTCOMES["loops"], never_saw=never_saw)
+    write_report(out)
+    page = (out / "report.html").read_text()
+    heading = '<th scope="col" class="n">never saw</th>' in page
+    assert (heading, '<td class="n">0.0517</td>' in page) == (bool(never_saw), bool(never_saw))
+
+
 @pytest.mark.parametrize(
     ("models", "options", "named"),
     [
