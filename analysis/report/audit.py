@@ -63,9 +63,27 @@ def audit_rows(source: Sources, audit: Audit) -> pd.DataFrame:
     return rows[["pool", "trial_id", "epoch", "target_seed", *names, *attacked, IGNORANCE, KNOWLEDGE, "deviates_in"]]
 
 
+def audit_verdict(audit: Audit) -> tuple[str, ...]:
+    """Return sentences on how many models look as if they had never seen the forget set."""
+    return tuple(f"{line}." for line in render_lines("audit.verdict", audit=audit, level=LEVEL, least=LEAST))
+
+
 def audit_sentences(audit: Audit) -> tuple[str, ...]:
-    lines = render_lines("audit.summary", audit=audit, level=LEVEL, least=LEAST)
-    return tuple(f"{line}." for line in lines)
+    """Return the verdict, and sentences on its errors."""
+    return (*audit_verdict(audit), *(f"{line}." for line in render_lines("audit.errors", level=LEVEL)))
+
+
+def stored_verdict(out: Path) -> tuple[str, ...]:
+    """Return the verdict of the audit of the sweep in ``out``; empty if the sweep was not audited.
+
+    Raises:
+        AnalysisError: a table or sweep.json cannot be read.
+    """
+    if not (out / "audit.json").is_file():
+        return ()
+    source = read_source(out)
+    audit = audit_of(source.table, source.sweep)
+    return () if audit is None else audit_verdict(audit)
 
 
 def audit_tables(audit: Audit) -> Iterator[DataTable]:

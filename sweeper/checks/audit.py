@@ -57,7 +57,7 @@ def audit_problems(options: AuditOptions, settings: SweepSettings, out: Path) ->
     Raises:
         AnalysisError, EventLogError: a file of the sweep cannot be read.
     """
-    if options.models is None:
+    if options.models is None and "models" not in options.raw:  # an invalid value is another problem
         text = f"audit {out} needs a budget: give --models N, the number of models to fine-tune without the forget set"
         least = round(1 / LEVEL) - 1
         yield Problem(f"{text}, and again as many with it (at least {least} for a test at the {LEVEL:.0%} level)")

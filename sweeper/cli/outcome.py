@@ -99,6 +99,7 @@ def run_to_the_end(
 
 
 def _print_outcome(get_summary: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
+    from analysis.report.audit import stored_verdict
     from analysis.report.study_text import study_content
     from sweeper.execution.shutdown import Interrupted
 
@@ -117,6 +118,8 @@ def _print_outcome(get_summary: Callable[[], Summary], out: Path, *, is_study: b
         click.echo(json_text(content))
     else:
         click.echo("\n".join(summary_lines(summary)))
+        for line in stored_verdict(out):
+            click.echo(f"audit: {line}")
         if study is not None:
             print_study(study)
     all_failed = summary.status.get("failed", 0) == summary.trials

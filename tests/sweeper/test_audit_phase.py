@@ -19,6 +19,8 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
 from sweeper.search.audit import PoolModel, missing_models, pool_models
 from sweeper.settings.options import AuditOptions
+from sweeper.settings.reading import read
+from sweeper.settings.sources import from_python
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import read_state
@@ -202,6 +204,8 @@ def test_an_audit_needs_a_budget(searched: OpenSweep, out: Path) -> None:
     assert "--models N" in message
     assert "at least 19" in message
     assert problems(out) == []
+    invalid = read(AuditOptions, from_python(AuditOptions, {"models": 1}))[0]
+    assert not list(audit_problems(invalid, AUDIT, out)), "the value itself is the only problem"
 
 
 def test_a_target_without_a_base_model_cannot_be_audited(searched: OpenSweep, out: Path) -> None:

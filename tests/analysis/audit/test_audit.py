@@ -7,7 +7,7 @@ import pytest
 
 from analysis.audit.audit import Audit, audit_of, item_steps
 from analysis.audit.pools import NEVER_SAW, SAW
-from analysis.report.audit import audit_sentences, audit_tables
+from analysis.report.audit import audit_sentences, audit_tables, audit_verdict
 from analysis.tables.columns import Columns
 from tests.analysis.conftest import MakeSweep, Row, tables_of, trial
 
@@ -46,6 +46,7 @@ def test_a_model_without_a_value_of_a_metric_is_not_judged(make_sweep: MakeSweep
 def test_both_pools_must_be_large_enough(make_sweep: MakeSweep, sizes: tuple[int, int]) -> None:
     audit = audited(make_sweep, never_saw=sizes[0], saw=sizes[1])
     assert (audit.smallest_p, audit.can_reject) == (1 / 11, False)
+    assert audit_verdict(audit) == audit_sentences(audit)[:1]
     assert any("at least 19 models in each pool" in line for line in audit_sentences(audit))
     content = audit.to_dict()
     assert content["can_reject"] is False
