@@ -205,7 +205,9 @@ def ui(raw: Raw, problems: list[str]) -> None:
     raise_if_any(located(found, raw))
     # With one worker and no job execution, the server responds after 6 s instead of 22 s, with a quarter of the memory.
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]
+    # A line for each request would push the printed URLs out of sight.
+    options_of_server = ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    arguments = ["ui", "--backend-store-uri", uri, "--port", str(port), *options_of_server]
     server_command = [sys.executable, "-m", "mlflow", *arguments]
     url = f"http://127.0.0.1:{port}"
     sys.exit(_serve(server_command, environment, announce=lambda: _announce(url, browser=options.browser)))

@@ -13,6 +13,7 @@ from typing import Any
 from search_spaces.common.values import as_float
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import PARAMETERS
+from sweeper.store.events import Phase
 from sweeper.store.progress import settings_text
 from sweeper.store.state import Trial
 from trainables.metrics.registry import METRICS, primary_metrics
@@ -119,7 +120,7 @@ class TrackedSweep:
         """The state of a page of MLflow's UI that lists the trials of this sweep with :attr:`columns`."""
         names = [f"metrics.`{name}`" for name in self.columns] + ["params.`method`", "params.`lr`"]
         return {
-            "searchFilter": f"tags.sweep_id = '{self.id}' AND tags.trial_id != '{SWEEP}'",
+            "searchFilter": f"tags.sweep_id = '{self.id}' AND tags.phase = '{Phase.SEARCH}'",
             # Sorted by time, the UI would fold the trials into the sweep's run.
             "orderByKey": names[0],
             "orderByAsc": not self.columns or METRICS[self.columns[0]].direction == "min",

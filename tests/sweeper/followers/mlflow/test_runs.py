@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -56,6 +57,18 @@ def test_a_confirm_trial_names_the_trial_that_it_confirms(sweep: Sweep) -> None:
     session.close()
     tags = [sweep.trial(trial_id).data.tags for trial_id in ("00001", "confirm-000")]
     assert [(item["phase"], item.get("confirms")) for item in tags] == [("search", None), ("confirm", "00001")]
+
+
+def test_the_page_of_the_trials_shows_the_trials_of_the_search_only(sweep: Sweep) -> None:
+    session = sweep.open()
+    session.run("00001")
+    session.log.record(TrialProposed("saw-001", ROW, phase=Phase.AUDIT))
+    session.run("saw-001")
+    session.close()
+    experiment = sweep.client.get_experiment_by_name(sweep.experiment)
+    query = json.loads(experiment.tags[f"mlflow.sharedViewState.{sweep.id}"])["searchFilter"]
+    found = sweep.client.search_runs([experiment.experiment_id], query)
+    assert [run.data.tags["trial_id"] for run in found] == ["00001"]
 
 
 def test_a_running_trial_is_in_mlflow_before_its_first_report_and_its_reports_before_its_end(sweep: Sweep) -> None:
