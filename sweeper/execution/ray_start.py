@@ -53,7 +53,8 @@ def start_ray(**options: Any) -> None:
 
 @contextmanager
 def _notice() -> Iterator[None]:
-    """Print a line if the block takes longer than :data:`_NOTICE_SECONDS`."""
+    """Print a line if the block takes longer than :data:`_NOTICE_SECONDS`, and another line when such a block ends."""
+    begin = time.monotonic()
 
     def show() -> None:
         logger.warning("Ray has not started after %.0f s; %s; still waiting", _NOTICE_SECONDS, _load())
@@ -64,6 +65,8 @@ def _notice() -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+    if (seconds := time.monotonic() - begin) > _NOTICE_SECONDS:  # otherwise, status would show the first line for good
+        logger.warning("Ray has started after %.0f s", seconds)
 
 
 @contextmanager

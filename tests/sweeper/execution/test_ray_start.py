@@ -82,7 +82,9 @@ def test_ray_waits_as_long_as_its_process_is_alive(monkeypatch: pytest.MonkeyPat
             start_with(monkeypatch, lambda: services.get_node("gcs", "id"))
 
 
-def test_a_slow_start_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_start_and_its_end_are_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(ray_start, "_NOTICE_SECONDS", 0.0)
 
     def init() -> None:
@@ -91,3 +93,4 @@ def test_a_slow_start_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytes
 
     caplog.set_level(logging.WARNING)
     assert start_with(monkeypatch, init) == ["local"]
+    assert "has started after" in caplog.messages[-1]
