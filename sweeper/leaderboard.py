@@ -15,7 +15,7 @@ import pandas as pd
 from analysis.leaderboard.board import Board, boards, checked_cells
 from analysis.leaderboard.cell import COLUMNS, cell_row, with_key
 from analysis.report.leaderboard_text import board_content, board_markdown, board_table
-from search_spaces.common.durable import exclusive, is_locked, write_atomically, write_json
+from search_spaces.common.durable import exclusive, is_locked, wait_for_lock, write_atomically, write_json
 from sweeper.api import Sweep
 from sweeper.checks.plan import plan_of_sweep
 from sweeper.checks.world import resolve_and_check
@@ -308,6 +308,15 @@ def collect_cells(out: Path) -> pd.DataFrame:
     files = sorted((out / "cells").glob(f"*/*/*/{ROW}"))
     rows = [json.loads(path.read_text(encoding="utf-8")) for path in files]
     return checked_cells(pd.DataFrame(rows, columns=list(COLUMNS)), out)
+
+
+def update_board(out: Path) -> list[Board]:
+    """Write the board of all finished cells in ``out``. Return the boards. Raises as :func:`collect_cells`.
+
+    The processes that share ``out`` take turns, so the last one that writes has read the cells of all others.
+    """
+    with wait_for_lock(out / "locks" / "board", lambda: None):
+        return write_board(out, collect_cells(out))
 
 
 def write_board(out: Path, cells: pd.DataFrame) -> list[Board]:

@@ -38,7 +38,7 @@ def leaderboard(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) 
     from sweeper.checks.world import load_plugins
 
     load_plugins(raw, problems)  # before any registry is read
-    from sweeper.leaderboard import checked_settings, collect_cells, plan_of_board, run_cells, write_board
+    from sweeper.leaderboard import checked_settings, plan_of_board, run_cells, update_board
 
     settings = checked_settings(raw, problems)
     out = Path(str(raw["out"][-1].value))
@@ -51,7 +51,7 @@ def leaderboard(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) 
             states[job] = state
             say(f"cell {job}: {state}")
             if state == "done":
-                write_board(out, collect_cells(out))
+                update_board(out)
     except KeyboardInterrupt:
         again = command_line(LeaderboardOptions, raw)
         say(f"interrupted; all finished cells are kept. Continue with:\n  {again}")
@@ -84,9 +84,9 @@ def _rank_stored(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool)
 
 def _print_boards(out: Path, *, as_json: bool) -> None:
     from analysis.report.leaderboard_text import board_content, board_markdown
-    from sweeper.leaderboard import collect_cells, write_board
+    from sweeper.leaderboard import update_board
 
-    ranked = write_board(out, collect_cells(out))
+    ranked = update_board(out)
     click.echo(json_text(board_content(ranked)) if as_json else board_markdown(ranked), nl=as_json)
     if not as_json:
         click.echo(f"leaderboard: {shlex.quote(str(out / 'leaderboard.md'))}")

@@ -7,6 +7,7 @@ import math
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 
+from analysis.leaderboard.board import Board, boards
 from analysis.leaderboard.cell import COLUMNS, cell_row
-from search_spaces.common.durable import exclusive
+from search_spaces.common.durable import exclusive, wait_for_lock
 from sweeper.api import Sweep
 from sweeper.execution.cluster import Cluster
-from sweeper.leaderboard import ROW, checked_settings, collect_cells, plan_of_board, run_cells
+from sweeper.leaderboard import ROW, checked_settings, collect_cells, plan_of_board, run_cells, update_board
 from sweeper.settings.options import LeaderboardOptions
 from sweeper.settings.sources import Problems, from_python
 from sweeper.settings.sweep_settings import SweepSettings
@@ -125,6 +127,35 @@ def test_the_board_of_stored_rows_is_the_board_of_the_cells(tmp_path: Path) -> N
         ("bad", 0.0, 2),
     ]
     assert board["missing"] == ["hypervolume_after_attack"]
+
+
+def test_of_two_processes_that_write_the_board_the_last_one_knows_all_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_rows(tmp_path)
+    last = tmp_path / "cells" / "m-d" / "good" / "seed-8" / ROW
+    content = last.read_text()
+    last.unlink()
+    goes_on = threading.Event()
+
+    def write_with_the_last_cell() -> None:
+        update_board(tmp_path)
+        goes_on.set()
+
+    other = threading.Thread(target=write_with_the_last_cell)
+
+    def rank_while_the_last_cell_ends(cells: pd.DataFrame) -> list[Board]:
+        if not last.exists():
+            last.write_text(content)
+            other.start()
+            goes_on.wait()
+        return boards(cells)
+
+    monkeypatch.setattr("sweeper.leaderboard.boards", rank_while_the_last_cell_ends)
+    monkeypatch.setattr("sweeper.leaderboard.wait_for_lock", lambda lock, _: wait_for_lock(lock, goes_on.set))
+    update_board(tmp_path)
+    other.join()
+    assert len(pd.read_csv(tmp_path / "cells.csv")) == 10
 
 
 def test_from_writes_the_files_of_a_leaderboard_and_prints_its_table(tmp_path: Path) -> None:
