@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.worker_tasks import trial_results, worker_task
 from sweeper.search.audit import PoolModel, missing_models
-from sweeper.store.events import MetricsMeasured, Phase, TrialEnded, TrialProposed, TrialRequeued, TrialStarted
+from sweeper.store.events import MetricsMeasured, Phase, TrialEnded, TrialProposed, TrialRequeued
 from trainables.run.reports import Outcome, Status
 from trainables.target.target import target_recipe
+
+if TYPE_CHECKING:
+    import ray
 
 
 def missing_audit_models(sweep: OpenSweep) -> list[PoolModel]:
@@ -29,12 +33,16 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     if not models:
         return
     wait_for_head()
-    submit = worker_task(sweep, measure_finetuned_model, sweep.target)
-    trial_ids = {}
+    task = worker_task(sweep, measure_finetuned_model, sweep.target)
+    by_id = {model.trial_id: model for model in models}
+
+    def submit(trial_id: str) -> ray.ObjectRef[Any]:
+        model = by_id[trial_id]
+        return task(spec=model.spec(sweep.settings), saw=model.saw)
+
     for model in models:
         _propose(sweep, model)
-        trial_ids[submit(spec=model.spec(sweep.settings), saw=model.saw)] = model.trial_id
-    for trial_id, (metrics, execution) in trial_results(sweep, trial_ids, "auditing models"):
+    for trial_id, (metrics, execution) in trial_results(sweep, list(by_id), submit, "auditing models", wait_for_head):
         sweep.log.record(TrialEnded(trial_id, Outcome(status=Status.FINISHED, metrics=metrics, execution=execution)))
 
 
@@ -56,7 +64,7 @@ def record_p_values(sweep: OpenSweep) -> None:
 
 
 def _propose(sweep: OpenSweep, model: PoolModel) -> None:
-    """Record the start of an audit trial. Its settings describe the model, not a method of unlearning."""
+    """Record an audit trial that is to run. Its settings describe the model, not a method of unlearning."""
     trial = sweep.log.state.trials.get(model.trial_id)
     if trial is not None and trial.outcome is not None:  # the sweep has new attacks
         sweep.log.record(TrialRequeued(model.trial_id, -1))
@@ -65,4 +73,3 @@ def _propose(sweep: OpenSweep, model: PoolModel) -> None:
         recipe = target_recipe(spec)
         settings = {**spec.row(), "method": model.pool, "lr": recipe.lr, "epochs": recipe.epochs, "c": None}
         sweep.log.record(TrialProposed(model.trial_id, settings, phase=Phase.AUDIT))
-    sweep.log.record(TrialStarted(model.trial_id))

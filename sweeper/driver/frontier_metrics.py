@@ -65,7 +65,7 @@ def _measure(
         spec = replace(settings.base, metrics=(epoch.metric_set,)) if epoch.metric_set else settings.base
         return submit_by_key[key_by_trial[epoch.trial_id]](folder=folder, spec=spec)
 
-    for task, epoch in ended_tasks(sweep, {submit(epoch): epoch for epoch in epochs}, activity):
+    for task, epoch in ended_tasks(sweep, epochs, submit, activity, wait_for_head):
         subject = epoch.metric_set or "the metrics"
         try:
             scores = ray.get(task)

@@ -7,15 +7,19 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.worker_tasks import trial_results, worker_task
-from sweeper.store.events import Merge, Phase, TrialEnded, TrialProposed, TrialReported, TrialStarted
+from sweeper.store.events import Merge, Phase, TrialEnded, TrialProposed, TrialReported
 from sweeper.store.state import Stage, SweepState, Trial
 from trainables.methods import option_names
 from trainables.models.merging import Recipe
 from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.spec import TrialSpec
+
+if TYPE_CHECKING:
+    import ray
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +62,14 @@ def merge_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     if not trials:
         return
     wait_for_head()
-    submit = worker_task(sweep, measure_merged_model, sweep.target)
-    trial_ids = {}
-    for trial in trials:
-        sweep.log.record(TrialStarted(trial.id))
-        trial_ids[submit(spec=_spec(sweep), recipe=_recipe(sweep, trial))] = trial.id
-    for trial_id, (losses, scores, execution) in trial_results(sweep, trial_ids, "merging models"):
+    task = worker_task(sweep, measure_merged_model, sweep.target)
+
+    def submit(trial_id: str) -> ray.ObjectRef[Any]:
+        return task(spec=_spec(sweep), recipe=_recipe(sweep, sweep.log.state.trials[trial_id]))
+
+    trial_ids = [trial.id for trial in trials]
+    for trial_id, result in trial_results(sweep, trial_ids, submit, "merging models", wait_for_head):
+        losses, scores, execution = result
         try:
             write_item_log(sweep.out / "items" / f"{trial_id}.json", scores.items)
         except OSError as error:

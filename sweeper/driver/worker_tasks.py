@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from search_spaces.common.messages import first_line
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import is_interrupted
-from sweeper.store.events import TrialEnded
+from sweeper.store.events import TrialEnded, TrialStarted
 from trainables.run.reports import Outcome, Status
 from trainables.target.target import Target
 from trainables.worker.failures import one_line
@@ -36,29 +37,45 @@ def worker_task(sweep: OpenSweep, function: Callable[..., Any], target: Target) 
 
 
 def ended_tasks(
-    sweep: OpenSweep, items: Mapping[ray.ObjectRef[Any], T], activity: str
+    sweep: OpenSweep,
+    items: Sequence[T],
+    submit: Callable[[T], ray.ObjectRef[Any]],
+    activity: str,
+    wait_for_head: Callable[[], None],
 ) -> Iterator[tuple[ray.ObjectRef[Any], T]]:
-    """Yield each task and its item when the task has ended. Ctrl-C ends the iteration.
+    """Submit a task for each item. Yield each task and its item when the task has ended. Ctrl-C ends the iteration.
+
+    At most ``max_concurrent`` tasks run at once, if the sweep has this limit.
 
     Args:
-        items: maps each task to what it measures.
         activity: what the display shows meanwhile.
+        wait_for_head: waits until Ray's head responds. It is called before tasks are submitted.
     """
     import ray
 
-    remaining = dict(items)
-    while remaining and not is_interrupted():
-        sweep.display.activity = f"{activity}: {len(remaining)} of {len(items)} remain"
+    waiting, running = deque(items), dict[ray.ObjectRef[Any], T]()
+    limit = sweep.settings.max_concurrent or len(items)
+    while (waiting or running) and not is_interrupted():
+        if waiting and len(running) < limit:
+            wait_for_head()
+        while waiting and len(running) < limit:
+            item = waiting.popleft()
+            running[submit(item)] = item
+        sweep.display.activity = f"{activity}: {len(waiting) + len(running)} of {len(items)} remain"
         sweep.log.flush()
-        done_tasks, _ = ray.wait(list(remaining), timeout=_POLL_SECONDS)
+        done_tasks, _ = ray.wait(list(running), timeout=_POLL_SECONDS)
         for task in done_tasks:
-            yield task, remaining.pop(task)
+            yield task, running.pop(task)
 
 
 def trial_results(
-    sweep: OpenSweep, trial_ids: Mapping[ray.ObjectRef[Any], str], activity: str
+    sweep: OpenSweep,
+    trial_ids: Sequence[str],
+    submit: Callable[[str], ray.ObjectRef[Any]],
+    activity: str,
+    wait_for_head: Callable[[], None],
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the id of each trial and the result of its task, when the task has ended.
+    """Start each trial as a task (:func:`ended_tasks`). When a task has ended, yield its trial and its result.
 
     If a task raises an error, the trial has failed. If a worker is lost, the trial has no result, and the next
     ``resume`` runs it again.
@@ -66,7 +83,11 @@ def trial_results(
     import ray
     from ray.exceptions import RayError, RayTaskError
 
-    for task, trial_id in ended_tasks(sweep, trial_ids, activity):
+    def start(trial_id: str) -> ray.ObjectRef[Any]:
+        sweep.log.record(TrialStarted(trial_id))
+        return submit(trial_id)
+
+    for task, trial_id in ended_tasks(sweep, trial_ids, start, activity, wait_for_head):
         try:
             result = ray.get(task)
         except RayTaskError as error:

@@ -25,6 +25,7 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import read_state
 from sweeper.store.events import Phase
+from sweeper.store.state import Stage
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, report, running
 from trainables.run.reports import Execution
 
@@ -134,6 +135,25 @@ def test_each_p_value_compares_a_model_with_its_pool_and_is_recorded_once(
     record_p_values(searched)
     searched.log.flush()
     assert (out / "events.jsonl").read_text() == events
+
+
+def test_no_more_models_are_trained_at_once_than_trials(
+    searched: OpenSweep, out: Path, tasks: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once: list[int] = []
+
+    def wait(tasks: list[object], timeout: float) -> tuple[list[object], list[object]]:
+        started = [trial for trial in sweep.log.state.trials_of(Phase.AUDIT) if trial.stage is Stage.RUNNING]
+        assert len(started) == len(tasks), "a model that waits does not count as running"
+        at_once.append(len(tasks))
+        return tasks[:1], tasks[1:]
+
+    monkeypatch.setattr(ray, "wait", wait)
+    for limit, expected in ((None, [4, 3, 2, 1]), (1, [1, 1])):
+        sweep = bare_sweep(out, replace(AUDIT, max_concurrent=limit, audit=2 if limit is None else 3))
+        at_once.clear()
+        audit_models(sweep, lambda: None)
+        assert at_once == expected
 
 
 def test_an_unfinished_audit_has_no_p_values(out: Path, searched: OpenSweep, tasks: dict[str, Any]) -> None:
