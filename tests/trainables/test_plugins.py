@@ -38,6 +38,14 @@ from trainables.attacks.attack import Attack
 ATTACK = Attack(name="{name}", formula="-", citation="-", cost="-", endings={{"mine": "after it"}}, run=lambda _: {{}})
 """
 
+METRIC = """
+from trainables.metrics.metric import Cost, Metric
+
+METRICS = Metric(
+    name="toy", label="-", direction="min", of="forget", cost=Cost.FORWARD, formula="0", citation="-", measure=len
+)
+"""
+
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
@@ -65,6 +73,11 @@ BROKEN = {
     "METRIC = 1\n": "METRICS, ",
     "\nWEIGHTING = max\n": ": WEIGHTING holds an object of type builtin",
     TOY.replace('"toy"', '"a+b"'): "WEIGHTING: the name 'a+b'",
+    TOY.replace(
+        "Needs.LOSSES", '"losses"'
+    ): "weighting toy: needs must be a Needs, such as Needs.GRAMIAN, got 'losses'",
+    METRIC.replace('"forget"', '"forgot"'): "metric toy: of must be forget, retain or None, got 'forgot'",
+    METRIC.replace("Cost.FORWARD", '"forward"'): "metric toy: cost must be a Cost, such as Cost.FORWARD, got 'forward'",
     "MODELS = __import__('dataclasses').replace("
     "__import__('trainables.models.registry').models.registry.local_model('own'), make=None)\n": "hub_id",
     "from trainables.template import Template\n"

@@ -163,6 +163,10 @@ class Metric:
         has_only_ideal = self.direction is None and self.ideal is not None
         if not has_only_direction and not has_only_ideal:
             raise ValueError(f"metric {self.name}: give either a direction (max or min) or the ideal value")
+        if self.of not in ("forget", "retain", None):
+            raise ValueError(f"metric {self.name}: of must be forget, retain or None, got {self.of!r}")
+        if not isinstance(self.cost, Cost):
+            raise ValueError(f"metric {self.name}: cost must be a Cost, such as Cost.FORWARD, got {self.cost!r}")
         if self.threshold is not None and len({"below", "share", "below_share"} & set(self.threshold)) != 1:
             keys = "'below', 'share' and 'below_share'"
             raise ValueError(f"metric {self.name}: the threshold needs exactly one of the keys {keys}")

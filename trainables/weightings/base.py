@@ -147,6 +147,8 @@ class Weighting:
     buffers: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.needs, Needs):  # plug-ins are not type-checked
+            raise ValueError(f"weighting {self.name}: needs must be a Needs, such as Needs.GRAMIAN, got {self.needs!r}")
         function_name = "combine" if self.needs.combines else "weigh"
         if getattr(self, function_name) is None:
             raise ValueError(f"weighting {self.name} needs the function '{function_name}'")
