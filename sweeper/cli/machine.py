@@ -138,14 +138,17 @@ def cache(raw: Raw, problems: list[str], *, as_json: bool) -> None:
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
-    """Yield the entries of the cache, except for models and files that were used in the last ``older_than`` days."""
+    """Yield the entries of the cache, except for models and files that were used in the last ``older_than`` days.
+
+    Lock files are no entries. They are empty, and another process may hold them.
+    """
     from search_spaces.common.messages import counted
 
     for subfolder in sorted(path for path in folder.glob("*") if path.is_dir()):
         small_files = []
         for path in sorted(subfolder.iterdir()):
             days = max(0.0, now - _last_used(path)) / _DAY_SECONDS
-            if older_than is not None and days < older_than:
+            if path.suffix == ".lock" or (older_than is not None and days < older_than):
                 continue
             if subfolder.name in _MODEL_FOLDERS:
                 what = f"{path.stem} {_describe(path)}".rstrip()
