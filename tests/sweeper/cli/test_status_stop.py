@@ -73,6 +73,18 @@ def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, swe
     assert f"python -m sweeper resume {out}" in invoke("status", out).stdout
 
 
+def test_status_says_what_is_missing_if_all_trials_have_ended(out: Path, sweep: OpenSweep) -> None:
+    with ControlServer(out):
+        killed = (out / "status.json").read_bytes()
+    (out / "status.json").write_bytes(killed)
+    sentence = "all trials have ended, but not the measurements after them and the report"
+    run_trial(sweep)
+    assert sentence not in invoke("status", out).stdout
+    while sweep.remaining_trials:
+        run_trial(sweep)
+    assert sentence in invoke("status", out).stdout
+
+
 def test_only_a_running_trial_can_be_stopped(out: Path, running_sweep: OpenSweep) -> None:
     ended, trial_id = run_trial(running_sweep), running(running_sweep)
     wait_until(lambda: status_of(out)["doing"] == "trials")
