@@ -37,7 +37,7 @@ def start_ray(**options: Any) -> None:
             return
         except Exception as error:  # Ray has no specific exception for a start that takes too long
             ray.shutdown()
-            reason = first_line(error)
+            reason = first_line(error).rstrip(".")
             if "AF_UNIX" in str(error):
                 raise PlacementError(
                     f"cannot start Ray on this machine: {reason}. The folder for temporary files has a long path: set "

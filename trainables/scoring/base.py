@@ -93,7 +93,7 @@ class MetricError(DataError):
 
 
 class MetricFailed(RuntimeError):
-    """A plug-in's metric raised an error. The message names the metric, the file and the line."""
+    """A plug-in's metric or attack raised an error. The message names the metric or attack, the file and the line."""
 
     exit_code = 1
 
@@ -276,11 +276,14 @@ class Scores(ABC):
                 self.item_means[name] = value
             return float(value)
         except Exception as error:
-            plugin = plugins.owner("metric", name.removesuffix("_distance"))
+            attack = METRICS[name].attack
+            kind, entry = ("attack", attack) if attack else ("metric", name.removesuffix("_distance"))
+            plugin = plugins.owner(kind, entry)
             is_the_plugins_fault = not hasattr(error, "exit_code") and type(error).__name__ != "OutOfMemoryError"
             if plugin is None or not is_the_plugins_fault:
                 raise
-            raise MetricFailed(plugins.error_text(plugin.path, error, subject=f"metric {name} of plug-in")) from error
+            subject = f"{kind} {attack or name} of plug-in"
+            raise MetricFailed(plugins.error_text(plugin.path, error, subject=subject)) from error
 
 
 class ModelEvaluator(ABC):

@@ -391,6 +391,24 @@ def test_a_failing_metric_of_a_plug_in_is_named_with_its_file_and_line(
     assert_names(caught.value, "metric mine", f"{path}, line 3: AttributeError")
 
 
+def test_a_failing_attack_of_a_plug_in_is_named_with_its_file_and_line(
+    make_evaluator: MakeEvaluator, make_network: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from trainables.attacks.attack import Attack\n"
+        "ATTACK = Attack(name='mine', formula='', citation='', cost='', endings={'mine': 'after it'},\n"
+        "    run=lambda scores: scores.nothing)\n"
+    )
+    plugin = plugins.read(path)
+    metrics = {metric.name: metric for metric in plugin.parts[0].entry.metrics_from(METRICS)}
+    monkeypatch.setattr(plugins, "_active", [plugin])
+    monkeypatch.setattr("trainables.scoring.base.METRICS", metrics)
+    with pytest.raises(MetricFailed) as caught:
+        make_evaluator().scores(make_network()).measure(("verbmem_after_mine",))
+    assert_names(caught.value, "attack mine of plug-in", f"{path}, line 3: AttributeError")
+
+
 def test_answers_that_are_generated_together_are_those_of_each_set_alone(
     make_evaluator: MakeEvaluator, half_known: PhiForCausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
