@@ -126,19 +126,23 @@ def selectable_models(table: TrialTable, sweep: SweepFile) -> TrialTable:
     if not table.every_epoch:
         return models
     finished, rows = table.finished, models.trials
-    is_kept = np.zeros(len(rows), dtype=bool)
-    if sweep.objectives:
-        constraints = [parse_constraint(text) for text in sweep.constraints]
-        metrics = rows.to_dict("records")
-        baselines = [sweep.baseline_of(row) for _, row in rows.iterrows()]
-        violations = [
-            violations_of(row, constraints, baseline) for row, baseline in zip(metrics, baselines, strict=True)
-        ]
-        is_kept = front_or_constrained_front(values_of(rows, sweep.objectives), sweep.objectives, violations)
+    is_kept = is_kept_epoch(rows, sweep)
     ends = set(zip(finished["sweep"], finished["trial_id"], finished["steps"], strict=True))
     keys = zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True)
     is_end = np.array([key in ends for key in keys], dtype=bool)
     return table.with_trials(rows[is_kept | is_end])
+
+
+def is_kept_epoch(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
+    """Return a mask, shape (rows,), of the epochs on the frontier of all rows or of the rows that meet all constraints.
+
+    Without objectives, no epoch is on a frontier.
+    """
+    if not sweep.objectives:
+        return np.zeros(len(rows), dtype=bool)
+    constraints = [parse_constraint(text) for text in sweep.constraints]
+    violations = [violations_of(row.to_dict(), constraints, sweep.baseline_of(row)) for _, row in rows.iterrows()]
+    return front_or_constrained_front(values_of(rows, sweep.objectives), sweep.objectives, violations)
 
 
 LEAST_GAIN = 0.01

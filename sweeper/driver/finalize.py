@@ -14,6 +14,7 @@ from sweeper.driver.confirmation import left_out
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import SWEEP, end_of_sweep
+from sweeper.search.audit import pool_models
 from sweeper.search.limits import End
 from sweeper.search.unmeasured import unmeasured_models
 from sweeper.settings.names import STUDY
@@ -149,7 +150,9 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
         end = failure
     state = sweep.log.state
     run_again = sum(not trial.has_result for trial in state.ended_trials)
-    run_again += sum(trial.outcome is None for phase in (Phase.MERGE, Phase.AUDIT) for trial in state.trials_of(phase))
+    run_again += sum(trial.outcome is None for trial in state.trials_of(Phase.MERGE))
+    audit_models = {model.trial_id for model in pool_models(sweep.settings)}  # an interrupted audit may have had more
+    run_again += sum(trial.outcome is None and trial.id in audit_models for trial in state.trials_of(Phase.AUDIT))
     if failure is not None:
         run_again += max(0, sweep.remaining_trials)
     return Summary(

@@ -22,10 +22,14 @@ OPTIMIZER = ("--optimizer", "sgd", "--max-grad-norm", "1", "--batch-size", "5")
 """Every step moves the weights by at most the learning rate, so the losses change smoothly from epoch to epoch."""
 GRID = (
     *("--sampler", "grid", "--method", "gdiff", "--method", "ga", "--c", "0.7", "--lr", "0.3", "--lr", "0.4"),
-    *("--lr", "1e9", *OPTIMIZER, "--epochs", str(EPOCHS), "--front-metrics", "4", "--gpus-per-trial", "0", "--json"),
-    *("--constraint", "forget_loss>=0.5", "--constraint", "forget_loss<=20", "--constraint", "retain_loss<=1.5"),
+    *("--lr", "1e9", *OPTIMIZER, "--epochs", str(EPOCHS), "--front-metrics", "16", "--gpus-per-trial", "0", "--json"),
+    *("--constraint", "forget_loss>=0.5", "--constraint", "forget_loss<=10", "--constraint", "retain_loss<=1.5"),
+    *("--criterion", "none"),
 )
-"""Six trials: the two at 1e9 diverge; the others pass through the constraints and end far beyond them."""
+"""Six trials: the two at 1e9 diverge; the others pass through the constraints and end beyond them.
+
+Only the constraints judge, because verbmem is near a criterion's bound, and on which side depends on the processor.
+"""
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def nondominated(rows: list[Row]) -> set[tuple[str, float]]:
 
 
 def is_within_the_constraints(row: Row) -> bool:
-    return 0.5 <= float(row["forget_loss"]) <= 20 and float(row["retain_loss"]) <= 1.5
+    return 0.5 <= float(row["forget_loss"]) <= 10 and float(row["retain_loss"]) <= 1.5
 
 
 def hypervolume(points: list[tuple[float, float]], bounds: list[tuple[float, float]]) -> float:

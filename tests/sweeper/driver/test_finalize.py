@@ -8,12 +8,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.driver.finalize import finalize
+from sweeper.driver.finalize import _summary, finalize
 from sweeper.driver.merging import propose_merge
 from sweeper.driver.open_sweep import OpenSweep
+from sweeper.search.audit import pool_models
 from sweeper.search.limits import End
 from sweeper.search.unmeasured import UnmeasuredEpoch
-from sweeper.store.events import Merge
+from sweeper.store.events import Merge, Phase, TrialProposed
 from sweeper.store.folder import SweepError
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, run_trial, running
@@ -52,6 +53,16 @@ def test_a_merge_without_a_result_makes_the_sweep_incomplete(sweep: OpenSweep) -
     assert not finalize(sweep).is_incomplete
     propose_merge(sweep, Merge("mean", ("00000", "00001")))
     assert (finalize(sweep).run_again, finalize(sweep).is_incomplete) == (1, True)
+
+
+def test_models_of_a_larger_audit_that_was_interrupted_are_not_missing_from_a_smaller_one(out: Path) -> None:
+    """The event log is that of an interrupted audit of 2 models in each pool."""
+    sweep = bare_sweep(out, replace(SETTINGS, trials=0, audit=2), tracker=Mock(close=Mock(return_value="no MLflow")))
+    for model in pool_models(sweep.settings):
+        sweep.log.record(TrialProposed(model.trial_id, {}, phase=Phase.AUDIT))
+    assert _summary(sweep, {}, None, tracking="").run_again == 4
+    smaller = replace(sweep, settings=replace(sweep.settings, audit=1))
+    assert _summary(smaller, {}, None, tracking="").run_again == 2
 
 
 def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_trials(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import pandas as pd
 import pytest
 import ray
 from ray.exceptions import RayError
@@ -74,6 +75,16 @@ def test_the_nearest_epochs_with_a_checkpoint_and_without_a_requested_metric_com
     content = json.loads((out / "sweep.json").read_text())
     (out / "sweep.json").write_text(json.dumps(content | {"baseline": {"retain_loss": 0.1}}))
     assert missing(out) == [], "no metric to measure"
+
+
+def test_the_best_epoch_within_the_constraints_is_measured_although_it_is_not_on_the_frontier(out: Path) -> None:
+    content = json.loads((out / "sweep.json").read_text())
+    (out / "sweep.json").write_text(json.dumps(content | {"settings": {"constraints": ["forget_loss_capped<=3.5"]}}))
+    candidates = pd.read_csv(out / "candidates.csv", dtype=str)
+    candidates.loc[candidates["epoch"] == "3.0", "checkpoint"] = "checkpoints/00000-epoch-3"
+    candidates.to_csv(out / "candidates.csv", index=False)
+    (out / "checkpoints/00000-epoch-3").mkdir()
+    assert sorted(missing(out)) == [10, 30, 40], "epoch 3 is beaten by epochs that violate the constraint only"
 
 
 def test_by_default_as_many_epochs_are_measured_as_the_report_page_has_answers_of() -> None:

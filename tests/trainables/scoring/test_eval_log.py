@@ -146,7 +146,7 @@ MISSING = object()
         ((RETAIN, "avg_gt_loss", "0"), 10**400, ("avg_gt_loss, item 0", "got 1000")),
         ((RETAIN, RECALL, "0"), 92.9, (f"{RECALL}, item 0:", "0 to 1", "92.9")),
         ((RETAIN, "generated_text"), {"0": ["question", "answer"]}, ("generated_text, item 0:", "three")),
-        ((RETAIN, "avg_gt_loss"), [1.0] * 300, ("298 items", "10, 100, 101, 102, 103 ...")),
+        ((RETAIN, "avg_gt_loss"), [1.0] * 300, ("298 items", "10, 100, 101, 102, 103 and 293 more")),
     ],
 )
 def test_a_malformed_log_is_one_line_with_the_file_and_the_place(
