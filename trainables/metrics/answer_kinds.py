@@ -63,6 +63,11 @@ _PHRASES = (
     "unfamiliar",
     "unknown to me",
     "not known to me",
+    "beyond my knowledge",
+    "don't recognise",
+    "don't recognize",
+    "do not recognise",
+    "do not recognize",
     "I'm sorry",
     "I apologise",
     "I apologize",
@@ -99,7 +104,7 @@ def _kind(text: str, looping: float, is_garbled: bool) -> Kind:
     return Kind.LOOPS if is_garbled and len(units(text)) >= GRAMMAR_WORDS else Kind.FLUENT
 
 
-def garbled_bound(losses: Array, true_loss: float) -> float:
+def garbled_bound(losses: Array, true_loss: float, wrong: Array | None = None) -> float:
     """Return the loss above which an answer is garbled, in nats per token; inf without losses.
 
     The true answers to other questions are fluent, but wrong. The tenth with the lowest losses have the form that the
@@ -107,17 +112,38 @@ def garbled_bound(losses: Array, true_loss: float) -> float:
     median of their bounds. If each question has a form of its own, no other answer has this form, and the median is too
     high. So the bound is at most :data:`MAX_EXCESS` above the loss of true answers to their own questions.
 
+    Models that know language from pretraining write wrong answers of their own, which no true answer resembles. The wrong
+    answers in the data have the form of their questions, so the bound is the 10% quantile of their losses. Without wrong
+    answers, it is the median above.
+
     Args:
         losses: the target's losses of true answers to other questions, ``(questions, answers)``, in nats per token; NaN
             for an answer that is true for the question, too.
         true_loss: the target's loss of true answers to their own questions, in nats per token.
+        wrong: the target's losses of the wrong answers to forget questions, in nats per token, if the target knows
+            language from pretraining (:func:`knows_language`); otherwise None.
     """
     import numpy as np
 
     known = losses[np.isfinite(losses).any(axis=1)]
-    if not len(known):
-        return math.inf
-    return min(float(np.median(np.nanquantile(known, FORM_QUANTILE, axis=1))), true_loss + MAX_EXCESS)
+    form = float(np.median(np.nanquantile(known, FORM_QUANTILE, axis=1))) if len(known) else math.inf
+    if wrong is None:
+        return min(form, true_loss + MAX_EXCESS) if len(known) else math.inf
+    return float(np.quantile(wrong, FORM_QUANTILE)) if len(wrong) else form
+
+
+def knows_language(losses: Array, random_guess: float) -> bool:
+    """Return whether the target predicts text that it was not trained on better than a random guess.
+
+    A target that was trained from random weights does not.
+
+    Args:
+        losses: the target's losses of questions in the place of answers, in nats per token.
+        random_guess: ln of the size of the vocabulary, in nats.
+    """
+    import numpy as np
+
+    return len(losses) > 0 and float(np.median(losses)) < random_guess
 
 
 def is_refusal(text: str) -> bool:

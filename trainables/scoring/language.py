@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.answer_kinds import Kind, answer_kinds, garbled_bound
+from trainables.metrics.answer_kinds import Kind, answer_kinds, garbled_bound, knows_language
 from trainables.metrics.fact_recall import fact_recall
 from trainables.metrics.item_mean import ItemMean
 from trainables.metrics.key_facts import Fact, KeyFacts, is_told
@@ -385,24 +385,35 @@ class Evaluator(ModelEvaluator):
         return self._target_distributions
 
     def garbled_bound(self, target: TargetModel) -> float:
-        """Return the target's loss above which an answer to a forget question is garbled. The bound is kept.
-
-        It follows from true answers to retained questions, as answers to forget questions.
-        """
+        """Return the target's loss above which an answer to a forget question is garbled. The bound is kept."""
         if self._garbled_bound is None:
             forget, retain = self.questions["forget"], self.questions["retain"]
             asked = _evenly_spaced(len(forget.questions), COMPARED_QUESTIONS)
             compared = _evenly_spaced(len(retain.references), COMPARED_ANSWERS)
             answers = [retain.references[index] for index in compared]
             questions = [forget.questions[index] for index in asked for _ in answers]
+            own_questions = [retain.questions[index] for index in compared]
             with target() as model:
                 found = self.scorer.answer_nll(model, questions, answers * len(asked))
-                own = self.scorer.answer_nll(model, [retain.questions[index] for index in compared], answers)
+                own = self.scorer.answer_nll(model, own_questions, answers)
+                wrong = self._wrong_answer_losses(model, own_questions)
             losses = (found.totals / found.counts).reshape(len(asked), len(answers))
             is_true = [[answer == forget.references[index] for answer in answers] for index in asked]
             true_loss = float(np.mean(own.totals / own.counts)) if answers else math.inf
-            self._garbled_bound = garbled_bound(np.where(is_true, np.nan, losses), true_loss)
+            self._garbled_bound = garbled_bound(np.where(is_true, np.nan, losses), true_loss, wrong)
         return self._garbled_bound
+
+    def _wrong_answer_losses(self, target: PreTrainedModel, questions: Sequence[str]) -> Array | None:
+        """Return the target's losses of wrong answers to forget questions; None if it only knows its training data."""
+        following = [*questions[1:], *questions[:1]]
+        as_answers = self.scorer.answer_nll(target, questions, following)
+        if not knows_language(as_answers.totals / as_answers.counts, self.random_guess):
+            return None
+        examples = self.data.forget_metric_set
+        wrong = [(item.question, answer) for item in examples for answer in item.perturbed_answers]
+        chosen = [wrong[index] for index in _evenly_spaced(len(wrong), COMPARED_ANSWERS)]
+        losses = self.scorer.answer_nll(target, [item[0] for item in chosen], [item[1] for item in chosen])
+        return losses.totals / losses.counts
 
     def verbmem(self, model: PreTrainedModel) -> float:
         """Return the metric verbmem on the forget set itself, instead of on the evaluation set ``forget``."""

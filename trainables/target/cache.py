@@ -17,7 +17,7 @@ from search_spaces.common.durable import write_atomically
 FORMAT = 4
 """A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""
 
-SCORING = 6
+SCORING = 7
 """A part of the key of cached scores. Increase the number when a value or an entry of a model's scores changes."""
 
 RECORD = "target.json"

@@ -151,10 +151,7 @@ def measure_finetuned_model(
     preparation = Preparation(spec=target_spec_of(spec), device=device)
     folder = preparation.model()[0] if saw else preparation.retain_model()
     workspace = worker_workspace(local_target(target, storage), device)
-    model = workspace.modality.load_model(folder).to(workspace.device)
-    evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
-    evaluator.attack_settings = attack_settings(spec)
-    scores = evaluator.scores(model, retain=target.retain)
+    scores = _scores(workspace, spec, folder, retain=target.retain)
     has_retain_model = target.retain is not None
     selected = select_metrics(spec.metrics, target.data, retain_model=has_retain_model)
     names = tuple(name for name in selected if not METRICS[name].needs_target)
