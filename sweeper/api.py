@@ -293,7 +293,7 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
 
 def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
     from sweeper.checks.world import model_folder_problems
-    from sweeper.export.target_of_model import target_of_model
+    from sweeper.export.target_of_model import fine_tuning_rate, target_of_model
     from trainables.modality import dataset_modality
     from trainables.models.adapters import adapter_problems
     from trainables.models.checkpoints import ADAPTER_CONFIG
@@ -309,10 +309,20 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
         errors += adapter_problems(folder)
     else:
         errors += model_folder_problems(folder, flag="--model-path", modality=modality)
+    target = Path(options.target_path).resolve() if options.target_path else target_of_model(folder)
+    changes: dict[str, Any] = {"target_path": str(folder.resolve())}
+    if options.model is None and "relearn_lr" not in raw and _trains(options.attacks):
+        changes["target_lr"] = fine_tuning_rate(folder, target)
+        if changes["target_lr"] is None:
+            remedy = "give it (--relearn-lr), or name the registered model (--model)"
+            errors.append(
+                f"--attacks {options.attacks}: relearn and benign train the model, but the learning rate of its "
+                f"fine-tuning is unknown; {remedy}"
+            )
     # Set a model name: without a model name and a data set, the checks would assume a model to fine-tune on TOFU.
     raw_with_model = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del raw_with_model["model_path"]
-    resolved = resolve_and_check(EvaluateOptions, raw_with_model, errors, target_path=str(folder.resolve()))
+    resolved = resolve_and_check(EvaluateOptions, raw_with_model, errors, **changes)
     from search_spaces.common.durable import write_json
     from sweeper.console import own_console
     from sweeper.execution.target_task import print_data_notes, print_left_out_metrics, progress_shown
@@ -322,7 +332,6 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
 
     console = own_console()
     use_free_threads()
-    target = Path(options.target_path).resolve() if options.target_path else target_of_model(folder)
     target_spec = target_spec_of(resolved.base)
     print_left_out_metrics(target_spec.left_out, console)
     print_data_notes(target_spec, console)
@@ -343,6 +352,16 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
         write_item_log(out / "items.json", scores.items)
         _write_exchange(out, content)
     return content
+
+
+def _trains(attacks: str) -> bool:
+    """Return whether one of these attacks trains the model. Unknown names are reported later."""
+    from trainables.attacks.registry import ATTACKS, AttackError, parse_attacks
+
+    try:
+        return any("--relearn-lr" in ATTACKS[name].options for name in parse_attacks(attacks))
+    except AttackError:
+        return False
 
 
 def _write_exchange(out: Path, metrics: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Find the target from which a model was made."""
+"""Find the target from which a model was made, and the learning rate of its fine-tuning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sweeper.export.spec_of_row import spec_of_row
 from sweeper.store.folder import read_origin
 from trainables.data import DataError
 from trainables.models.checkpoints import base_of
-from trainables.target.cache import Cache, NotCached
+from trainables.target.cache import RECORD, Cache, NotCached
 from trainables.target.prepare import Preparation
 from trainables.target.target import target_spec_of
 
@@ -22,6 +22,12 @@ def target_of_model(folder: Path) -> Path | None:
     """
     candidates = (_of_sweep(folder.parent.parent), base_of(folder), _of_run(folder.parent))
     return next((path for name in candidates if name and (path := Path(name)).is_dir()), None)
+
+
+def fine_tuning_rate(*folders: Path | None) -> float | None:
+    """Return the learning rate of the first folder that is a target with a record of its training, or None."""
+    records = [path for folder in folders if folder is not None and (path := folder / RECORD).is_file()]
+    return next((json.loads(path.read_text(encoding="utf-8"))["recipe"]["lr"] for path in records), None)
 
 
 def _of_sweep(out: Path) -> str | None:

@@ -13,7 +13,13 @@ from click.testing import CliRunner, Result
 from sweeper.api import unlearn
 from sweeper.cli.main import main
 from sweeper.export.target_of_model import target_of_model
+from tests.facts import assert_names
 from tests.sweeper.conftest import write_questions
+from trainables.models.registry import TINY_RECIPE
+from trainables.scoring.base import Measurement
+from trainables.spec import TrialSpec
+from trainables.target.cache import RECORD
+from trainables.target.target import attack_settings
 
 TARGET_METRICS = {"retain_kl", "forget_answer_loss"}
 """Default metrics that compare the model with the target."""
@@ -75,3 +81,29 @@ def test_a_given_target_is_compared_and_a_missing_one_is_refused(tmp_path: Path,
     refused = evaluate(data, model, "--target-path", tmp_path / "nowhere")
     assert refused.exit_code == 2
     assert f"--target-path {tmp_path / 'nowhere'}: no such folder" in refused.stderr
+
+
+def test_an_attack_that_trains_needs_the_rate_of_the_fine_tuning(
+    tmp_path: Path, data: Path, tiny_phi: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rate of another model would destroy the model, so that it seems to resist."""
+    refused = evaluate(data, tiny_phi, "--attacks", "quantize,relearn")
+    assert refused.exit_code == 2
+    assert_names(refused.output, "--attacks quantize,relearn", "unknown", "--relearn-lr", "--model")
+    rates = []
+
+    def scored(spec: TrialSpec, **_: object) -> Measurement:
+        rates.append(attack_settings(spec)["relearn_lr"])
+        return Measurement({"verbmem": 0.5}, {}, 0.0)
+
+    monkeypatch.setattr("trainables.target.prepare.score_checkpoint", scored)
+    trained = tmp_path / "trained"
+    shutil.copytree(tiny_phi, trained)
+    (trained / RECORD).write_text(json.dumps({"recipe": {"lr": 3e-4}}))
+    for model, options in (
+        (trained, ()),
+        (tiny_phi, ("--relearn-lr", 5e-4)),
+        (tiny_phi, ("--model", "tiny-phi")),
+    ):
+        assert evaluate(data, model, "--attacks", "relearn", *options).exit_code == 0
+    assert rates == [3e-4, 5e-4, TINY_RECIPE.lr]

@@ -112,9 +112,9 @@ def garbled_bound(losses: Array, true_loss: float, wrong: Array | None = None) -
     median of their bounds. If each question has a form of its own, no other answer has this form, and the median is too
     high. So the bound is at most :data:`MAX_EXCESS` above the loss of true answers to their own questions.
 
-    Models that know language from pretraining write wrong answers of their own, which no true answer resembles. The wrong
-    answers in the data have the form of their questions, so the bound is the 10% quantile of their losses. Without wrong
-    answers, it is the median above.
+    Models that know language from pretraining write wrong answers of their own, which no true answer resembles. The
+    wrong answers in the data have the form of their questions, so the bound is the 10% quantile of their losses.
+    Without wrong answers, it is the median above.
 
     Args:
         losses: the target's losses of true answers to other questions, ``(questions, answers)``, in nats per token; NaN
