@@ -293,7 +293,7 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
 
 def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
     from sweeper.checks.world import model_folder_problems
-    from sweeper.export.target_of_model import fine_tuning_rate, target_of_model
+    from sweeper.export.target_of_model import recorded_recipe, target_of_model
     from trainables.modality import dataset_modality
     from trainables.models.adapters import adapter_problems
     from trainables.models.checkpoints import ADAPTER_CONFIG
@@ -312,8 +312,10 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
     target = Path(options.target_path).resolve() if options.target_path else target_of_model(folder)
     changes: dict[str, Any] = {"target_path": str(folder.resolve())}
     if options.model is None and "relearn_lr" not in raw and _trains(options.attacks):
-        changes["target_lr"] = fine_tuning_rate(folder, target)
-        if changes["target_lr"] is None:
+        recipe = recorded_recipe(folder, target)
+        if recipe is not None:  # with LoRA, the rate is not that of all weights
+            changes |= {"target_lr": recipe["lr"], "target_lora_rank": recipe["lora_rank"] or 0}
+        else:
             remedy = "give it (--relearn-lr), or name the registered model (--model)"
             errors.append(
                 f"--attacks {options.attacks}: relearn and benign train the model, but the learning rate of its "

@@ -1,9 +1,11 @@
-"""Find the target from which a model was made, and the learning rate of its fine-tuning."""
+"""Find the target from which a model was made, and the recipe of its fine-tuning."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from sweeper.export.spec_of_row import spec_of_row
 from sweeper.store.folder import read_origin
@@ -24,10 +26,10 @@ def target_of_model(folder: Path) -> Path | None:
     return next((path for name in candidates if name and (path := Path(name)).is_dir()), None)
 
 
-def fine_tuning_rate(*folders: Path | None) -> float | None:
-    """Return the learning rate of the first folder that is a target with a record of its training, or None."""
+def recorded_recipe(*folders: Path | None) -> Mapping[str, Any] | None:
+    """Return the recipe of the first folder that is a target with a record of its training, or None."""
     records = [path for folder in folders if folder is not None and (path := folder / RECORD).is_file()]
-    return next((json.loads(path.read_text(encoding="utf-8"))["recipe"]["lr"] for path in records), None)
+    return next((json.loads(path.read_text(encoding="utf-8"))["recipe"] for path in records), None)
 
 
 def _of_sweep(out: Path) -> str | None:

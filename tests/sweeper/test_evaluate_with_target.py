@@ -19,7 +19,7 @@ from trainables.models.registry import TINY_RECIPE
 from trainables.scoring.base import Measurement
 from trainables.spec import TrialSpec
 from trainables.target.cache import RECORD
-from trainables.target.target import attack_settings
+from trainables.target.target import RELEARN_LR, attack_settings
 
 TARGET_METRICS = {"retain_kl", "forget_answer_loss"}
 """Default metrics that compare the model with the target."""
@@ -97,13 +97,15 @@ def test_an_attack_that_trains_needs_the_rate_of_the_fine_tuning(
         return Measurement({"verbmem": 0.5}, {}, 0.0)
 
     monkeypatch.setattr("trainables.target.prepare.score_checkpoint", scored)
-    trained = tmp_path / "trained"
-    shutil.copytree(tiny_phi, trained)
-    (trained / RECORD).write_text(json.dumps({"recipe": {"lr": 3e-4}}))
+    trained, with_lora = tmp_path / "trained", tmp_path / "with-lora"
+    for folder, recipe in ((trained, {"lr": 3e-4, "lora_rank": None}), (with_lora, {"lr": 1e-3, "lora_rank": 8})):
+        shutil.copytree(tiny_phi, folder)
+        (folder / RECORD).write_text(json.dumps({"recipe": recipe}))
     for model, options in (
         (trained, ()),
+        (with_lora, ()),
         (tiny_phi, ("--relearn-lr", 5e-4)),
         (tiny_phi, ("--model", "tiny-phi")),
     ):
         assert evaluate(data, model, "--attacks", "relearn", *options).exit_code == 0
-    assert rates == [3e-4, 5e-4, TINY_RECIPE.lr]
+    assert rates == [3e-4, RELEARN_LR, 5e-4, TINY_RECIPE.lr]
