@@ -140,9 +140,18 @@ def is_kept_epoch(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
     """
     if not sweep.objectives:
         return np.zeros(len(rows), dtype=bool)
-    constraints = [parse_constraint(text) for text in sweep.constraints]
-    violations = [violations_of(row.to_dict(), constraints, sweep.baseline_of(row)) for _, row in rows.iterrows()]
+    violations = _violations(rows, sweep)
     return front_or_constrained_front(values_of(rows, sweep.objectives), sweep.objectives, violations)
+
+
+def meets_constraints(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
+    """Return a mask, shape (rows,), of the models that are known to meet all constraints."""
+    return np.array([all(value <= 0.0 for value in values) for values in _violations(rows, sweep)], dtype=bool)
+
+
+def _violations(rows: pd.DataFrame, sweep: SweepFile) -> list[tuple[float, ...]]:
+    constraints = [parse_constraint(text) for text in sweep.constraints]
+    return [violations_of(row.to_dict(), constraints, sweep.baseline_of(row)) for _, row in rows.iterrows()]
 
 
 LEAST_GAIN = 0.01

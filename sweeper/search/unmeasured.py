@@ -34,17 +34,16 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
 
     With constraints, the frontier of the epochs that meet them is included, because its models can be selected
-    (:func:`~analysis.frontier.frontier.selectable_models`). At the ideal corner, all objectives have their best
-    possible values. Only the epochs nearest to the ideal corner are considered, at most
-    ``settings.max_measured_epochs``. Epochs without a checkpoint are left out. If only losses are requested, the result
-    is empty.
+    (:func:`~analysis.frontier.frontier.selectable_models`), and the epochs that meet them come first. At the ideal
+    corner, all objectives have their best possible values. Only the first ``settings.max_measured_epochs`` epochs are
+    considered. Epochs without a checkpoint are left out. If only losses are requested, the result is empty.
     """
     max_epochs = settings.max_measured_epochs
     if not (max_epochs and settings.every_epoch and (out / "candidates.csv").is_file()):
         return []
     import numpy as np
 
-    from analysis.frontier.frontier import is_kept_epoch
+    from analysis.frontier.frontier import is_kept_epoch, meets_constraints
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trade_off import costs_of, values_of
     from analysis.tables.trial_table import TrialTable, numbers
@@ -63,7 +62,8 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     epochs = table.models.finished
     kept = epochs[is_kept_epoch(epochs, sweep)]
     distances = np.linalg.norm(costs_of(values_of(kept, sweep.objectives), sweep.objectives), axis=1)  # to the corner
-    nearest = kept.iloc[np.argsort(distances, kind="stable")[:max_epochs]]
+    order = np.lexsort([distances, ~meets_constraints(kept, sweep)])  # the last key is compared first
+    nearest = kept.iloc[order[:max_epochs]]
     measured_flags = np.any([numbers(nearest, name).notna() for name in names], axis=0).tolist()
     return [
         UnmeasuredEpoch.of(row)

@@ -205,7 +205,8 @@ class SearchFields:
     front_metrics: int | None = option(
         None,
         "At the end of the sweep, measure all metrics and store the answers of at most this many frontier epochs, and "
-        "attack at most this many models. Those nearest to the best values of all objectives come first.",
+        "attack at most this many models. Epochs that meet the constraints come first, then those nearest to the best "
+        "values of all objectives.",
         low=0,
         otherwise="24 measured epochs, 8 attacked models",
     )

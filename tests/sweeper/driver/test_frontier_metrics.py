@@ -85,6 +85,8 @@ def test_the_best_epoch_within_the_constraints_is_measured_although_it_is_not_on
     candidates.to_csv(out / "candidates.csv", index=False)
     (out / "checkpoints/00000-epoch-3").mkdir()
     assert sorted(missing(out)) == [10, 30, 40], "epoch 3 is beaten by epochs that violate the constraint only"
+    # The order by distance is 2, 4, 1, 3, but only epochs 1 and 3 meet the constraint.
+    assert [missing(out, most=most) for most in (1, 2)] == [[10], [10, 30]]
 
 
 def test_by_default_as_many_epochs_are_measured_as_the_report_page_has_answers_of() -> None:
