@@ -169,7 +169,8 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             sweep.checkpoints.fetch_models()
             if controller.failure is not None:
                 return
-            is_measured = not missing_merges(sweep) and not unmeasured_models(sweep.out, sweep.settings)
+            unmeasured = unmeasured_models(sweep.out, sweep.settings, sweep.log.state)
+            is_measured = not missing_merges(sweep) and not unmeasured
             if is_measured and not has_fresh_runs(sweep) and not missing_audit_models(sweep):
                 record_p_values(sweep)  # a killed driver may not have recorded them
                 return

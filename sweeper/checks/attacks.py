@@ -18,6 +18,7 @@ from sweeper.settings.options import AttackOptions
 from sweeper.settings.reading import Problem, about, trial_values
 from sweeper.settings.search import read_attacks
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.event_log import read_state
 from sweeper.store.folder import read_settings
 from sweeper.store.tables import ResultTables
 from trainables.attacks.registry import ATTACKS
@@ -102,7 +103,7 @@ class AttackPlan:
         measurable = _measurable(settings)
         names = _supported_sets(settings, measurable)
         controls = tuple(name for name in names if not baseline.keys() & set(SETS[name]))
-        missing = unattacked_epochs(out, settings, measurable=measurable)
+        missing = unattacked_epochs(out, settings, read_state(out), measurable=measurable)
         models = {
             name: tuple(Path(item.checkpoint).name for item in missing if item.metric_set == name) for name in names
         }

@@ -145,7 +145,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
     trials, outcomes = sweep.log.state.ended_of(Phase.SEARCH), sweep.log.state.outcomes
     failure = sweep.controller.failure
     frontier = pareto.get("front", ())
-    unmeasured = len({item.checkpoint for item in unmeasured_models(sweep.out, sweep.settings)})
+    unmeasured = len({item.checkpoint for item in unmeasured_models(sweep.out, sweep.settings, sweep.log.state)})
     if end is None and unmeasured:
         end = failure
     state = sweep.log.state

@@ -34,10 +34,10 @@ def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> Non
     head responds, because submitting a Ray task without a head would hang or end this process.
     """
     sweep.checkpoints.fetch_models()
-    if epochs := unmeasured_epochs(sweep.out, sweep.settings):
+    if epochs := unmeasured_epochs(sweep.out, sweep.settings, sweep.log.state):
         _measure(sweep, epochs, "measuring the metrics of frontier epochs", wait_for_head)
     sweep.log.flush()  # the recommended model follows from the tables
-    if epochs := unattacked_epochs(sweep.out, sweep.settings):
+    if epochs := unattacked_epochs(sweep.out, sweep.settings, sweep.log.state):
         _measure(sweep, epochs, "attacking stored models", wait_for_head)
 
 
@@ -75,7 +75,6 @@ def _measure(
             reason = one_line(str(error)) or type(error).__name__
             logger.warning("cannot measure %s on %s: %s", subject, epoch.checkpoint, reason)
         else:
-            sweep.log.record(MetricsMeasured(epoch.trial_id, epoch.step, scores.metrics))
+            sweep.log.record(MetricsMeasured(epoch.trial_id, epoch.step, scores.metrics, epoch.metric_set))
             if scores.metrics and all(map(math.isnan, scores.metrics.values())):
-                text = "no value of %s on %s: a loss is not finite, so measuring again would give the same"
-                logger.warning(text, subject, epoch.checkpoint)
+                logger.warning("no value of %s on %s, because a loss is not finite", subject, epoch.checkpoint)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.state import SweepState
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ class UnmeasuredEpoch:
         return cls(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]), metric_set)
 
 
-def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
+def unmeasured_epochs(out: Path, settings: SweepSettings, state: SweepState) -> list[UnmeasuredEpoch]:
     """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
 
     With constraints, the frontier of the epochs that meet them is included, because its models can be selected
@@ -65,15 +66,16 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     order = np.lexsort([distances, ~meets_constraints(kept, sweep)])  # the last key is compared first
     nearest = kept.iloc[order[:max_epochs]]
     measured_flags = np.any([numbers(nearest, name).notna() for name in names], axis=0).tolist()
-    return [
+    unmeasured = [
         UnmeasuredEpoch.of(row)
         for (_, row), is_measured in zip(nearest.iterrows(), measured_flags, strict=True)
         if row["checkpoint"] and not is_measured
     ]
+    return [epoch for epoch in unmeasured if not _was_measured(epoch, state)]
 
 
 def unattacked_epochs(
-    out: Path, settings: SweepSettings, *, measurable: Collection[str] | None = None
+    out: Path, settings: SweepSettings, state: SweepState, *, measurable: Collection[str] | None = None
 ) -> list[UnmeasuredEpoch]:
     """Return the stored models on which an attack is not measured, once for each such attack.
 
@@ -103,9 +105,14 @@ def unattacked_epochs(
         is_attacked = np.any(values, axis=0) if values else np.ones(len(rows), dtype=bool)
         missing = rows[~is_attacked]
         unattacked += [UnmeasuredEpoch.of(row, metric_set) for _, row in missing.iterrows()]
-    return unattacked
+    return [epoch for epoch in unattacked if not _was_measured(epoch, state)]
 
 
-def unmeasured_models(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
+def unmeasured_models(out: Path, settings: SweepSettings, state: SweepState) -> list[UnmeasuredEpoch]:
     """Return all measurements of stored models that are missing."""
-    return [*unmeasured_epochs(out, settings), *unattacked_epochs(out, settings)]
+    return [*unmeasured_epochs(out, settings, state), *unattacked_epochs(out, settings, state)]
+
+
+def _was_measured(epoch: UnmeasuredEpoch, state: SweepState) -> bool:
+    """Return whether the metrics were measured, even if none has a value, because an attack destroyed the model."""
+    return (epoch.step, epoch.metric_set) in state.trials[epoch.trial_id].measured_sets

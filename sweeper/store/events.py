@@ -209,10 +209,15 @@ class TrialEnded(TrialEvent):
 
 @dataclass(frozen=True, slots=True)
 class MetricsMeasured(TrialEvent):
-    """The checkpoint of step ``step`` was scored after the end of all trials."""
+    """The checkpoint of step ``step`` was scored after the end of all trials.
+
+    ``metric_set`` is the set of the metrics, such as the name of an attack; "" for the metrics of the sweep's trials.
+    It is None if ``metrics`` are not those of a set. Metrics without a value are left out.
+    """
 
     step: int
     metrics: Mapping[str, float]
+    metric_set: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

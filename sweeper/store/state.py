@@ -42,6 +42,7 @@ class Trial:
     """A trial as its events describe it. The rows of the tables are built from these fields.
 
     ``measured`` maps a step to the metrics of this step's checkpoint that were measured after the search had ended.
+    ``measured_sets`` has the step and the name of each metric set that was measured, even if no metric has a value.
     ``cut`` is the scheduler's decision that the trial does not continue after its last report. ``outcome`` is None
     until the trial ends. ``started_at`` is the time of the last start, in seconds since 1970. ``confirms`` is the id of
     the trial whose configuration a confirm trial trains again. ``merge`` says how the model of a merge trial is made.
@@ -60,6 +61,7 @@ class Trial:
     started_at: float = 0.0
     reports: list[EpochReport] = field(default_factory=list)
     measured: dict[int, Mapping[str, float]] = field(default_factory=dict)
+    measured_sets: set[tuple[int, str]] = field(default_factory=set)
     outcome: Outcome | None = None
 
     @property
@@ -146,8 +148,10 @@ class SweepState:
                 self.ended[trial.id] = None
             case StopRequested():
                 trial.stop_requested = True
-            case MetricsMeasured(step=step, metrics=metrics):
+            case MetricsMeasured(step=step, metrics=metrics, metric_set=metric_set):
                 trial.measured[step] = {**trial.measured.get(step, {}), **metrics}
+                if metric_set is not None:
+                    trial.measured_sets.add((step, metric_set))
 
     @property
     def ended_trials(self) -> list[Trial]:

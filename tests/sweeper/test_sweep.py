@@ -196,7 +196,7 @@ def test_without_trials_ray_starts_only_to_measure_the_frontier(
 ) -> None:
     for name in ("watch_head", "measure_frontier"):
         monkeypatch.setattr(f"sweeper.sweep.{name}", Mock(return_value=nullcontext()))
-    monkeypatch.setattr("sweeper.sweep.unmeasured_models", lambda out, settings: ["an epoch"])
+    monkeypatch.setattr("sweeper.sweep.unmeasured_models", lambda *_: ["an epoch"])
     sweep, cluster = bare_sweep(out, replace(SETTINGS, trials=0)), Mock()
     sweep.controller.failure = failure
     _run_to_end(sweep, cluster, Mock())

@@ -26,7 +26,7 @@ LOST = End("the loss of Ray's head at 127.0.0.1:6379")
 def sweep(out: Path, monkeypatch: pytest.MonkeyPatch) -> OpenSweep:
     """A sweep of two trials without a report."""
     monkeypatch.setattr("analysis.report.report.write_report", lambda out: {})
-    monkeypatch.setattr("sweeper.driver.finalize.unmeasured_models", lambda out, settings: [])
+    monkeypatch.setattr("sweeper.driver.finalize.unmeasured_models", lambda *_: [])
     return bare_sweep(out, replace(SETTINGS, trials=2), tracker=Mock(close=Mock(return_value="no MLflow")))
 
 
@@ -35,7 +35,7 @@ def test_the_summary_has_the_reason_of_an_early_end_and_what_is_left(
     sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch, failure: End | None, trials: int, unmeasured: int
 ) -> None:
     epochs = [UnmeasuredEpoch("00000", step, f"checkpoints/00000-epoch-{step}") for step in range(unmeasured)]
-    monkeypatch.setattr("sweeper.driver.finalize.unmeasured_models", lambda out, settings: epochs)
+    monkeypatch.setattr("sweeper.driver.finalize.unmeasured_models", lambda *_: epochs)
     for _ in range(trials):
         run_trial(sweep)
     sweep.controller.failure = failure

@@ -21,8 +21,9 @@ from sweeper.driver.frontier_metrics import measure_frontier
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
 from sweeper.followers.tables import TableWriter
-from sweeper.search.unmeasured import unattacked_epochs, unmeasured_epochs
+from sweeper.search.unmeasured import unattacked_epochs, unmeasured_epochs, unmeasured_models
 from sweeper.store.columns import column_dictionary
+from sweeper.store.event_log import read_state
 from sweeper.store.events import MetricsMeasured
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
@@ -64,7 +65,7 @@ def opened(out: Path) -> OpenSweep:
 
 def missing(out: Path, *, most: int = 8, metrics: tuple[str, ...] = ()) -> list[int]:
     settings = replace(SETTINGS, front_metrics=most, base=replace(SETTINGS.base, metrics=metrics))
-    return [item.step for item in unmeasured_epochs(out, settings)]
+    return [item.step for item in unmeasured_epochs(out, settings, read_state(out))]
 
 
 def test_the_nearest_epochs_with_a_checkpoint_and_without_a_requested_metric_come_first(out: Path) -> None:
@@ -184,12 +185,23 @@ def test_a_checkpoint_that_cannot_be_scored_is_logged_and_tried_again(
     assert missing(out) == [40]
 
 
-def test_a_model_that_an_attack_destroys_is_named(
+def test_a_model_that_an_attack_destroys_is_named_and_attacked_once(
     out: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    SequentialTasks(monkeypatch, {})
-    monkeypatch.setattr(ray, "get", lambda task: Measurement({"verbmem": math.nan}, {}, 0.0))
-    measure(out)
+    content = json.loads((out / "sweep.json").read_text())
+    baseline = content["baseline"] | {"fact_recall_after_nf4": 0.9}
+    (out / "sweep.json").write_text(json.dumps(content | {"baseline": baseline}))
+    tasks = SequentialTasks(monkeypatch, {})
+
+    def destroyed(task: Path) -> Measurement:
+        return Measurement(dict.fromkeys(tasks.score(task).metrics, math.nan), {}, 0.0)
+
+    monkeypatch.setattr(ray, "get", destroyed)
+    settings = replace(SETTINGS, trials=1, attacks="quantize", attack_epsilon=0.0)
+    for _ in range(2):
+        measure_frontier(bare_sweep(out, settings), lambda: None)
+        assert len(tasks.submitted) == 4
+    assert unmeasured_models(out, settings, read_state(out)) == []
     assert_names(caplog.text, "no value of the metrics on checkpoints/00000-epoch-4", "not finite")
 
 
@@ -201,15 +213,15 @@ def test_stored_models_near_the_frontier_are_attacked_once_after_their_metrics_a
     (out / "sweep.json").write_text(json.dumps(content | {"baseline": baseline}))
     tasks = SequentialTasks(monkeypatch, {})
     settings = replace(SETTINGS, trials=1, attacks="quantize", attack_epsilon=0.0)
-    assert [item.metric_set for item in unattacked_epochs(out, settings)] == ["quantize", "quantize"]
-    assert len(unattacked_epochs(out, replace(settings, front_metrics=1))) == 1
+    assert [item.metric_set for item in unattacked_epochs(out, settings, read_state(out))] == ["quantize", "quantize"]
+    assert len(unattacked_epochs(out, replace(settings, front_metrics=1), read_state(out))) == 1
     for _ in range(2):
         measure_frontier(bare_sweep(out, settings), lambda: None)
         assert tasks.submitted[:2] == ["00000-epoch-4", "00000-epoch-1"]
         assert sorted(tasks.submitted[2:]) == ["00000-epoch-1-quantize", "00000-epoch-4-quantize"]
     rows = ResultTables(out).candidates.read()
     assert [row["fact_recall_after_nf4"] for row in rows] == ["0.25", "", "", "0.25"]
-    assert unattacked_epochs(out, settings) == []
+    assert unattacked_epochs(out, settings, read_state(out)) == []
     items = json.loads((out / "items" / "00000-epoch-1.json").read_text())
     assert items["eval_log.json"]["rougeL_recall"] == {"0": 0.5}, "the items are those before the attack"
 
@@ -220,9 +232,12 @@ def test_metric_sets_after_the_search_are_measured_on_stored_models_like_attacks
     content = json.loads((out / "sweep.json").read_text())
     (out / "sweep.json").write_text(json.dumps(content | {"baseline": content["baseline"] | {"mia_loss": 0.9}}))
     settings = replace(SETTINGS, trials=1, attacks="none", after_search=("mia",), attack_epsilon=0.0)
-    assert [(item.metric_set, item.step) for item in unattacked_epochs(out, settings)] == [("mia", 40), ("mia", 10)]
+    assert [(item.metric_set, item.step) for item in unattacked_epochs(out, settings, read_state(out))] == [
+        ("mia", 40),
+        ("mia", 10),
+    ]
     opened(out).log.record(MetricsMeasured("00000", 40, {"mia_loss": 0.5}))
-    assert [(item.metric_set, item.step) for item in unattacked_epochs(out, settings)] == [("mia", 10)]
+    assert [(item.metric_set, item.step) for item in unattacked_epochs(out, settings, read_state(out))] == [("mia", 10)]
 
 
 def test_the_plan_of_attacks_names_the_models_that_each_attack_still_misses(
@@ -269,7 +284,7 @@ def test_a_metric_that_a_full_disk_kept_out_of_the_tables_is_in_them_when_the_mo
     SequentialTasks(monkeypatch, {})
     written: list[list[str]] = []
 
-    def choose(folder: Path, settings: object) -> list[object]:
+    def choose(folder: Path, *_: object) -> list[object]:
         written.append([row["verbmem"] for row in ResultTables(folder).candidates.read()])
         return []
 
