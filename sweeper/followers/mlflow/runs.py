@@ -117,10 +117,15 @@ class TrackedSweep:
 
     @property
     def view(self) -> dict[str, object]:
-        """The state of a page of MLflow's UI that lists the trials of this sweep with :attr:`columns`."""
+        """The state of a page of MLflow's UI that lists the trials of this sweep with :attr:`columns`.
+
+        The page lists the trials that can be recommended: those of the search, and merged models.
+        """
         names = [f"metrics.`{name}`" for name in self.columns] + ["params.`method`", "params.`lr`"]
+        # MLflow's search has no OR. The run of the sweep has no phase.
+        left_out = " AND ".join(f"tags.phase != '{phase}'" for phase in (Phase.CONFIRM, Phase.AUDIT))
         return {
-            "searchFilter": f"tags.sweep_id = '{self.id}' AND tags.phase = '{Phase.SEARCH}'",
+            "searchFilter": f"tags.sweep_id = '{self.id}' AND {left_out}",
             # Sorted by time, the UI would fold the trials into the sweep's run.
             "orderByKey": names[0],
             "orderByAsc": not self.columns or METRICS[self.columns[0]].direction == "min",

@@ -59,16 +59,18 @@ def test_a_confirm_trial_names_the_trial_that_it_confirms(sweep: Sweep) -> None:
     assert [(item["phase"], item.get("confirms")) for item in tags] == [("search", None), ("confirm", "00001")]
 
 
-def test_the_page_of_the_trials_shows_the_trials_of_the_search_only(sweep: Sweep) -> None:
+def test_the_page_of_the_trials_shows_the_trials_of_the_search_and_merged_models(sweep: Sweep) -> None:
     session = sweep.open()
     session.run("00001")
-    session.log.record(TrialProposed("saw-001", ROW, phase=Phase.AUDIT))
-    session.run("saw-001")
+    others = {"merged-000": Phase.MERGE, "00001-fresh-1": Phase.CONFIRM, "saw-001": Phase.AUDIT}
+    for trial_id, phase in others.items():
+        session.log.record(TrialProposed(trial_id, ROW, phase=phase))
+        session.run(trial_id)
     session.close()
     experiment = sweep.client.get_experiment_by_name(sweep.experiment)
     query = json.loads(experiment.tags[f"mlflow.sharedViewState.{sweep.id}"])["searchFilter"]
     found = sweep.client.search_runs([experiment.experiment_id], query)
-    assert [run.data.tags["trial_id"] for run in found] == ["00001"]
+    assert sorted(run.data.tags["trial_id"] for run in found) == ["00001", "merged-000"]
 
 
 def test_a_running_trial_is_in_mlflow_before_its_first_report_and_its_reports_before_its_end(sweep: Sweep) -> None:
