@@ -168,7 +168,7 @@ def format_status(status: SweepStatus) -> list[str]:
         warning_time = time.strftime("%H:%M:%S ", time.localtime(status.warned_at)) if status.warned_at else ""
         lines.append(f"last warning: {warning_time}{status.warning}")
     if status.state == INTERRUPTED and 0 < status.asked <= ended:
-        lines.append("all trials have ended, but not the measurements after them and the report")
+        lines.append("all trials have ended, but the measurements after them and the report may be incomplete")
     if status.state in (INTERRUPTED, "failed"):
         lines.append(f"continue with:\n  {resume_command(status.out)}")
     return lines

@@ -77,7 +77,7 @@ def test_status_says_what_is_missing_if_all_trials_have_ended(out: Path, sweep: 
     with ControlServer(out):
         killed = (out / "status.json").read_bytes()
     (out / "status.json").write_bytes(killed)
-    sentence = "all trials have ended, but not the measurements after them and the report"
+    sentence = "all trials have ended, but the measurements after them and the report may be incomplete"
     run_trial(sweep)
     assert sentence not in invoke("status", out).stdout
     while sweep.remaining_trials:
