@@ -374,6 +374,34 @@ def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a
     assert not {*wanted, "privleak"} & set(found)
 
 
+@pytest.mark.parametrize("has_wrong_answers", [True, False])
+def test_wrong_answers_bound_the_garbled_ones_if_the_target_knows_language(
+    has_wrong_answers: bool,
+    make_evaluator: MakeEvaluator,
+    make_network: Any,
+    tiny_data: UnlearningData,
+    tokenizer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without wrong answers in the data, the answers to other questions bound the garbled ones."""
+    monkeypatch.setattr("trainables.scoring.language.knows_language", lambda *_: True)
+    network = make_network()
+    target, forget, others = ByHand(network, tokenizer), tiny_data.forget, [item.answer for item in tiny_data.retain]
+
+    def loss(example: Example, answer: str) -> float:
+        log_p, ids = (part[:-1] for part in target.log_p(example, answer))  # without EOS
+        return -float(np.mean([row[token] for row, token in zip(log_p, ids, strict=True)]))
+
+    if has_wrong_answers:
+        evaluator = make_evaluator(tiny_data)
+        expected = np.quantile([loss(item, wrong) for item in forget for wrong in item.perturbed_answers], 0.1)
+    else:
+        without = tuple(replace(item, perturbed_answers=()) for item in forget)
+        evaluator = make_evaluator(replace(tiny_data, forget=without, forget_eval=without))
+        expected = np.median([np.quantile([loss(item, answer) for answer in others], 0.1) for item in forget])
+    assert evaluator.garbled_bound(lambda: nullcontext(network)) == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_failing_metric_of_a_plug_in_is_named_with_its_file_and_line(
     make_evaluator: MakeEvaluator, make_network: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
