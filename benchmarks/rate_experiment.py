@@ -30,6 +30,7 @@ from rate_results import (
     print_factors,
     print_starts,
     print_verdicts,
+    require_one_target,
     score,
     scored,
     select,
@@ -66,6 +67,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "gpt2-lora": {"model": "tiny-gpt2", "dataset": "authors", "lora_rank": 8, **TINY},
     "gpt2-sgd": {"model": "tiny-gpt2", "dataset": "authors", "optimizer": "sgd", **TINY},
     "pretrained-tofu": {
+        "model": "SmolLM2-135M-Instruct",
         "dataset": "jsonl",
         "target_epochs": 15,
         "target_lr": 1e-4,
@@ -213,6 +215,7 @@ def print_progress(rows: Sequence[Row]) -> None:
 def print_results(part: str, rows: Sequence[Row]) -> None:
     """Print a table of all arms, and the selection (development) or progress, factors and verdicts (report)."""
     rows = [row for row in rows if row["problem"] in PARTS[part][0]]
+    require_one_target(rows)
     runs = scored(rows, spec_of)
     print_arms(runs)
     print()

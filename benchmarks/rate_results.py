@@ -20,6 +20,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.sources import Sources, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, typed_trials
+from search_spaces.common.messages import some_of
 from trainables.spec import TrialSpec
 
 KEY = ("problem", "seed", "method", "arm", "rate")
@@ -50,6 +51,18 @@ class Scored:
     @property
     def pair(self) -> tuple[str, str]:
         return self.row["problem"], self.row["method"]
+
+
+def require_one_target(rows: Sequence[Row]) -> None:
+    """Exit with an error if the runs of a problem and seed have different targets: they are no pairs."""
+    targets: defaultdict[tuple[str, str], set[tuple[str, ...]]] = defaultdict(set)
+    for row in rows:
+        targets[row["problem"], row["seed"]].add(tuple(row[f"target_{name}"] for name in SCORES))
+    if mixed := [f"{problem} {seed}" for (problem, seed), found in targets.items() if len(found) > 1]:
+        raise SystemExit(
+            f"the runs of {some_of(mixed)} have different targets, such as those of another machine, so they cannot be "
+            "compared seed by seed; use a file of rows for each machine"
+        )
 
 
 def study_from(rows: Sequence[Row], spec_of: SpecOf, primary: str = "") -> LrStudy:

@@ -22,7 +22,17 @@ from rate_experiment import (
     spec_of,
     write_rows,
 )
-from rate_results import KEY, SCORES, print_arms, print_factors, print_starts, scored, select, study_from
+from rate_results import (
+    KEY,
+    SCORES,
+    print_arms,
+    print_factors,
+    print_starts,
+    require_one_target,
+    scored,
+    select,
+    study_from,
+)
 
 from analysis.study.verdict import Outcome
 from trainables.spec import TrialSpec
@@ -39,6 +49,13 @@ def made(arm: str, rate: str, seed: int, utility: float, **changes: object) -> d
 def grid(seeds: range, best: float = 0.8) -> list[dict[str, str]]:
     values = {"1e-4": best - 0.2, "1e-3": best, "1e-2": best - 0.3}
     return [made("off", rate, s, value + 1e-3 * (s % 3)) for rate, value in values.items() for s in seeds]
+
+
+def test_runs_on_different_targets_are_not_compared_seed_by_seed() -> None:
+    rows = [made("off", "1e-3", 900, 0.8), made("off+decay", "1e-3", 900, 0.8), made("off", "1e-3", 901, 0.8)]
+    require_one_target(rows)
+    with pytest.raises(SystemExit, match="phi-authors 900 have different targets"):
+        require_one_target([*rows, made("gen", "1e-3", 900, 0.8, target_utility=0.94)])
 
 
 def test_every_run_of_a_part_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
