@@ -193,7 +193,7 @@ class TrialTable:
             return None
         planned = 0
         for name, file in (sweep.files or {"": sweep}).items():
-            ended = self.searched[self.searched["sweep"] == name] if len(sweep.files) > 1 else self.searched
+            ended = self.searched[self.searched["sweep"] == name] if sweep.files else self.searched
             budget, trained = file.settings.get("epoch_budget"), numbers(ended[~is_reused(ended)], "epochs_done").sum()
             planned += len(ended) if isinstance(budget, int) and trained >= budget else file.planned_trials or 0
         return planned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -74,6 +75,15 @@ def test_the_epoch_budget_of_each_sweep_counts(make_sweep: MakeSweep) -> None:
     paths = [make_sweep([trial("0", 6.0, 4.0), trial("1", 4.0, 2.0)], name=name, settings=settings) for name in "ab"]
     sources = read_sources(paths, out=paths[0])
     assert (len(sources.table.searched), sources.table.planned(sources.sweep)) == (4, 4)
+
+
+def test_a_single_run_beside_a_sweep_does_not_use_its_epoch_budget(make_sweep: MakeSweep, tmp_path: Path) -> None:
+    sweep = make_sweep([trial("0", 6.0, 4.0, epochs_done=4)], settings={"trials": 16, "epoch_budget": 6})
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "metrics.json").write_text(json.dumps(trial("1", 4.0, 2.0, epochs_done=2)))
+    sources = read_sources([sweep, run], out=sweep)
+    assert sources.table.planned(sources.sweep) == 16
 
 
 def test_tables_of_other_programs_may_lack_the_epochs_of_trials(make_sweep: MakeSweep) -> None:
