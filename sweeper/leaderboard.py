@@ -105,8 +105,8 @@ def board_problems(options: LeaderboardOptions) -> Iterator[Problem]:
     """Yield the problems with the options that can be found without reading a registry."""
     if options.epoch_budget is None and "epoch_budget" not in options.raw:
         yield Problem(
-            "a leaderboard compares methods at one budget: give --epoch-budget N, the number of epochs that the search "
-            "of each cell trains"
+            "a leaderboard compares methods at one budget: give --epoch-budget N, the number of epochs after which the "
+            "search of each cell starts no new trial"
         )
     for name in ("method", "problem", "out"):
         if not getattr(options, name):

@@ -38,7 +38,8 @@ def message(*arguments: object) -> str:
 
 
 def test_a_leaderboard_without_a_budget_is_refused() -> None:
-    assert "give --epoch-budget N" in message("leaderboard", *BOARD)
+    refusal = message("leaderboard", *BOARD)
+    assert "give --epoch-budget N, the number of epochs after which the search of each cell starts no new" in refusal
 
 
 def test_all_problems_are_reported_together() -> None:
