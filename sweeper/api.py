@@ -361,7 +361,7 @@ def _trains(attacks: str) -> bool:
     from trainables.attacks.registry import ATTACKS, AttackError, parse_attacks
 
     try:
-        return any("--relearn-lr" in ATTACKS[name].options for name in parse_attacks(attacks))
+        return any(ATTACKS[name].trains for name in parse_attacks(attacks))
     except AttackError:
         return False
 

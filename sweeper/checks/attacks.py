@@ -25,7 +25,7 @@ from trainables.attacks.registry import ATTACKS
 from trainables.metrics.registry import SETS
 from trainables.spec import FIELDS
 from trainables.spec_checks import trial_problems
-from trainables.target.target import target_spec_of
+from trainables.target.target import attack_settings, target_spec_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,14 @@ class PlannedAttacks:
         names: the names of the attacks, and of other metric sets that are measured after the search.
         left_out: the attacks of a named set that the data do not support; empty if the data are not downloaded yet.
         models: the maximum number of attacked models, besides the target.
+        rate: the learning rate of the attacks that train a model; None without such an attack.
         seconds: the estimated duration, including the attacks on the target; None if it is unknown.
     """
 
     names: tuple[str, ...]
     left_out: tuple[str, ...]
     models: int
+    rate: float | None
     seconds: float | None
 
     @classmethod
@@ -61,14 +63,22 @@ class PlannedAttacks:
             attacks = sum(_seconds(name, pace, settings) for name in names)
             seconds = attacks * rounds + pace.loading
         left_out = tuple(name for name in requested if name not in names)
-        return cls(names=names, left_out=left_out, models=models, seconds=seconds)
+        rate = (
+            attack_settings(settings.base)["relearn_lr"]
+            if any(name in ATTACKS and ATTACKS[name].trains for name in names)
+            else None
+        )
+        return cls(names=names, left_out=left_out, models=models, rate=rate, seconds=seconds)
 
     def format(self) -> str:
         from analysis.words import duration
 
         time = f"about {duration(self.seconds)} in all{_besides(self.names)}" if self.seconds else "duration unknown"
         without = f" (the data do not support {', '.join(self.left_out)})" if self.left_out else ""
-        return f"{', '.join(self.names)}{without} on the target and at most {counted(self.models, 'model')}; {time}"
+        rate = "" if self.rate is None else f"; those that train a model use the learning rate {self.rate:g}"
+        return (
+            f"{', '.join(self.names)}{without} on the target and at most {counted(self.models, 'model')}; {time}{rate}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

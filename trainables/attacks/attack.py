@@ -82,6 +82,11 @@ class Attack:
     sets: tuple[str, ...] = ()
     run: Callable[[Any], Mapping[str, float]]
 
+    @property
+    def trains(self) -> bool:
+        """Whether the attack trains the model, so it needs a learning rate."""
+        return "--relearn-lr" in self.options
+
     def metrics_from(self, metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
         """Return the attack's metrics. ``metrics`` are the metrics without an attack, by name."""
         found = [

@@ -107,3 +107,11 @@ def test_the_plan_says_what_gen_is_and_that_curvature_destroyed_models_with_lora
     assert "too large" not in invoke("unlearn", "--auto-lr", "curvature", "--dry-run").stdout
     lines = invoke("pareto", "--auto-lr", "off", "--auto-lr", "gen", "--lora-rank", "8", "--dry-run").stdout
     assert "off, gen (gen is Eq. 8 of the paper; --auto-lr on means gen)" in lines
+
+
+@pytest.mark.parametrize(("attacks", "rate"), [("quantize,relearn", "learning rate 0.002"), ("quantize", "")])
+def test_the_plan_has_the_learning_rate_of_attacks_that_train_the_model(attacks: str, rate: str) -> None:
+    lines = invoke("pareto", "--attacks", attacks, "--dry-run").output.splitlines()
+    (line,) = [line for line in lines if line.strip().startswith("attacks")]
+    assert rate in line
+    assert ("learning rate" in line) == bool(rate)
