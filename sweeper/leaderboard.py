@@ -44,7 +44,12 @@ _OWN = {
 
 @dataclass(frozen=True, slots=True)
 class CellJob:
-    """A cell to run. ``forget_split`` is "" for the default split of the data set."""
+    """A cell to run.
+
+    Attributes:
+        method: the name of a method, or METHOD:UPDATE.
+        forget_split: "" for the default split of the data set.
+    """
 
     method: str
     model: str
@@ -59,7 +64,8 @@ class CellJob:
     def folder(self, out: Path) -> Path:
         """Return the folder of the cell's sweep."""
         problem = "-".join(filter(None, (self.model, self.dataset, self.forget_split)))
-        return out / "cells" / problem.replace("/", "_") / self.method.replace("/", "_") / f"seed-{self.seed}"
+        method = self.method.replace(":", "-")
+        return out / "cells" / problem.replace("/", "_") / method.replace("/", "_") / f"seed-{self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +121,12 @@ def board_problems(options: LeaderboardOptions) -> Iterator[Problem]:
         if not _is_problem(problem):
             text = "expected MODEL:DATASET or MODEL:DATASET:SPLIT, such as tiny-phi:authors"
             yield Problem(f"--problem {problem}: {text}", "problem")
+    for method in options.method:
+        if not _is_method(method):
+            yield Problem(f"--method {method}: expected METHOD or METHOD:UPDATE, such as ngdiff:sam", "method")
+        elif ":" in method and "update" in options.raw:
+            text = f"--method {method} names its update, so --update cannot be used: name the update of each method"
+            yield Problem(text, "update")
     for name, reason in _OWN.items():
         if name in options.raw:
             flag = fields_of(LeaderboardOptions)[name].flag
@@ -125,6 +137,10 @@ def _is_problem(text: str) -> bool:
     return 1 <= text.count(":") <= 2 and all(text.split(":"))
 
 
+def _is_method(text: str) -> bool:
+    return text.count(":") <= 1 and all(text.split(":"))
+
+
 def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSettings]:
     """Return the settings of every cell. Nothing is written. The plug-ins must be loaded.
 
@@ -133,7 +149,12 @@ def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSe
     """
     options, found = read(LeaderboardOptions, raw, problems)
     found += board_problems(options)
-    jobs = cell_jobs(replace(options, problem=tuple(filter(_is_problem, options.problem))))
+    usable = replace(
+        options,
+        method=tuple(filter(_is_method, options.method)),
+        problem=tuple(filter(_is_problem, options.problem)),
+    )
+    jobs = cell_jobs(usable)
     texts = located(found, raw)
     by_problem: dict[CellJob, SweepSettings] = {}
     for job in dict.fromkeys(replace(job, seed=0) for job in jobs):
@@ -190,8 +211,10 @@ def _of_problem(raw: Raw, job: CellJob, jobs: Sequence[CellJob]) -> Raw:
 
 
 def _settings(raw: Raw, job: CellJob, *, budget: int | None, confirm: int | str | None) -> SweepSettings:
+    method, _, update = job.method.partition(":")
     values = {
-        "method": job.method,
+        "method": method,
+        **({"update": update} if update else {}),
         "model": job.model,
         "dataset": job.dataset,
         "confirm": confirm,

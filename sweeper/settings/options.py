@@ -351,6 +351,12 @@ class LeaderboardOptions(ParetoOptions):
 
     command: ClassVar[str] = "leaderboard"
 
+    method: tuple[str, ...] = option(
+        (),
+        "Method (see 'list methods'), or a method with an update (see 'list updates'), such as ngdiff:sam; can be "
+        "repeated.",
+        metavar="METHOD[:UPDATE]",
+    )
     problem: tuple[str, ...] = option(
         (),
         "Model and data set of a problem, such as tiny-phi:authors or phi-1.5:tofu:forget01; can be repeated.",

@@ -95,6 +95,30 @@ def test_a_malformed_problem_is_reported_together_with_unknown_names() -> None:
     assert [name in text for name in ("give --epoch-budget N", "--trials")] == [False, False]
 
 
+def test_a_method_can_name_its_update() -> None:
+    cells = settings_of(method=["ngdiff", "ngdiff:sam"], seeds=1)
+    assert {job.method: (cell.methods, cell.base.update) for job, cell in cells.items()} == {
+        "ngdiff": (("ngdiff",), "plain"),
+        "ngdiff:sam": (("ngdiff",), "sam"),
+    }
+    folders = [job.folder(Path("board")).relative_to("board").as_posix() for job in cells]
+    assert folders == ["cells/tiny-phi-authors/ngdiff/seed-0", "cells/tiny-phi-authors/ngdiff-sam/seed-0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--method", "ngdiff:"), "--method ngdiff:: expected METHOD or METHOD:UPDATE"),
+        (("--method", "ngdiff:sam:sign"), "expected METHOD or METHOD:UPDATE"),
+        (("--method", "ngdiff:sma"), "unknown update 'sma'"),
+        (("--method", "ngdiff:sam", "--update", "sign"), "--method ngdiff:sam names its update, so --update cannot"),
+    ],
+)
+def test_an_update_that_cannot_be_used_is_refused(words: tuple[str, ...], expected: str) -> None:
+    refusal = message("leaderboard", *words, "--problem", "tiny-phi:authors", *BUDGET, "--out", "board")
+    assert expected in refusal
+
+
 def test_no_two_cells_of_a_method_share_a_training_seed() -> None:
     seeds = [seed for cell in settings_of(seeds=3, confirm=2).values() for seed in cell.target_seeds]
     assert seeds == list(range(9))
