@@ -41,11 +41,29 @@ def resolve_and_check(
     load_plugins(raw, problems)
     from sweeper.settings.resolve import resolve
 
-    resolved = resolve(command, raw, problems)
+    resolved = _with_recorded_recipe(resolve(command, raw, problems))
     resolved = replace(resolved, base=replace(resolved.base, **changes))
     resolved = check_files_and_services(resolved, continues=continues)
     raise_if_any(resolved.messages)
     return _with_template_date(resolved, continues=continues)
+
+
+def _with_recorded_recipe(resolved: Resolved[M]) -> Resolved[M]:
+    """Set the learning rate and LoRA rank with which a given target was fine-tuned, if its folder records them.
+
+    The attacks that train a model use them, unless the user gives other values.
+    """
+    from sweeper.export.target_of_model import recorded_recipe
+
+    base = resolved.base
+    recipe = recorded_recipe(Path(base.target_path)) if base.target_path else None
+    if recipe is None or base.target_lr is not None:
+        return resolved
+    changes = {"target_lr": recipe["lr"], "target_lora_rank": recipe["lora_rank"] or 0}
+    settings = resolved.settings
+    if settings is not None:
+        settings = replace(settings, base=replace(settings.base, **changes))
+    return replace(resolved, base=replace(base, **changes), settings=settings)
 
 
 def _with_template_date(resolved: Resolved[M], *, continues: bool) -> Resolved[M]:

@@ -27,9 +27,20 @@ def target_of_model(folder: Path) -> Path | None:
 
 
 def recorded_recipe(*folders: Path | None) -> Mapping[str, Any] | None:
-    """Return the recipe of the first folder that is a target with a record of its training, or None."""
-    records = [path for folder in folders if folder is not None and (path := folder / RECORD).is_file()]
-    return next((json.loads(path.read_text(encoding="utf-8"))["recipe"] for path in records), None)
+    """Return the recipe of the first folder that is a target with a record of its training, or None.
+
+    A file with the name of a record that is not a record is ignored.
+    """
+    recipes = (_recipe(folder / RECORD) for folder in folders if folder is not None)
+    return next((recipe for recipe in recipes if recipe), None)
+
+
+def _recipe(path: Path) -> Mapping[str, Any] | None:
+    try:
+        recipe = json.loads(path.read_text(encoding="utf-8"))["recipe"]
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+    return recipe if isinstance(recipe, dict) and {"lr", "lora_rank"} <= recipe.keys() else None
 
 
 def _of_sweep(out: Path) -> str | None:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from tests.sweeper.cli.conftest import Command, invoke, names, record_trial, resolved, tofu
-from trainables.target.cache import cache_folder
+from trainables.target.cache import RECORD, cache_folder
 from trainables.target.target import target_spec_of
 
 DONE = {"trial_id": "00000", "seed": 0, "lr": 1e-4, "status": "finished", "epochs": 4, "epochs_done": 4.0}
@@ -67,6 +67,16 @@ def test_memory_and_disk_of_a_run_follow_from_the_size_of_its_target(tiny_phi: P
     (trained / "target.json").touch()
     cached = plan(invoke("unlearn", *tofu(data), "--dry-run", "--json"))
     assert (cached["target"], cached["memory"], cached["disk"]) == ("cached", run["memory"], None)
+
+
+def test_attacks_take_the_recorded_rate_of_a_given_target(tiny_phi: Path, pareto: Command, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    shutil.copytree(tiny_phi, target)
+    given = ("--target-path", target, "--attacks", "benign", "--dry-run")
+    for record, rate in (("", 2e-3), ('{"recipe": {"lr": 0.0003, "lora_rank": null}}', 3e-4)):
+        (target / RECORD).write_text(record)
+        assert f"use the learning rate {rate:g}" in " ".join(pareto(*given).stdout.split())
+    assert "use the learning rate 0.01" in " ".join(pareto(*given, "--relearn-lr", "0.01").stdout.split())
 
 
 def test_a_run_takes_the_gpu_and_trials_share_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
