@@ -122,7 +122,7 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     For a log, the result contains the model utility and, with --retain-eval-log, the forget quality. The result also
     contains the probability, ROUGE-L recall, truth ratio and repetition on each set of questions.
     """
-    from sweeper.api import evaluate_raw
+    from sweeper.evaluating import evaluate_raw
 
     scores = evaluate_raw(raw, problems)
     if as_json:
