@@ -90,6 +90,10 @@ def test_an_attack_that_trains_needs_the_rate_of_the_fine_tuning(
     refused = evaluate(data, tiny_phi, "--attacks", "quantize,relearn")
     assert refused.exit_code == 2
     assert_names(refused.output, "--attacks quantize,relearn", "unknown", "--relearn-lr", "--model")
+    missing = evaluate(data, tmp_path / "nowhere", "--attacks", "relearn")
+    assert missing.exit_code == 2
+    assert "nowhere: no such folder" in missing.stderr
+    assert "fine-tuning is unknown" not in missing.stderr
     rates = []
 
     def scored(spec: TrialSpec, **_: object) -> Measurement:
