@@ -18,7 +18,7 @@ WRITERS = {
     "checks/cluster_health.py": "the file with which doctor tests shared folders",
     "export": "the exported folder that a user asked for",
     "cli": "the file that a user names with --out",
-    "api.py": "the same from Python",
+    "evaluating.py": "the metrics of one model",
     "single_run.py": "the files of a run without a sweep",
     "leaderboard.py": "the row of a cell, and the board of all rows",
 }
