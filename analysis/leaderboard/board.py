@@ -1,19 +1,21 @@
-"""Rank the methods of a leaderboard from the rows of its cells, with bootstrap intervals over training seeds.
+"""Rank the methods of a leaderboard from the rows of its cells, as far as the noise of the seeds allows.
 
-Methods share their seeds, so every bootstrap draw uses the same seeds for all methods. A method's place on a measure is
-1 plus the number of methods whose rank interval lies completely above its own. Methods with overlapping intervals
-therefore never differ in place because of their means alone.
+Methods share their seeds, so they are compared within each seed: each seed of each problem is a block, in which the
+methods are ranked. Two methods are tied unless their mean ranks over the blocks differ by more than the noise
+(:func:`rank_intervals`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binomtest, rankdata
+from scipy.stats import rankdata
+from statsmodels.stats.proportion import proportion_confint
 
 from analysis.errors import AnalysisError
 from analysis.leaderboard.cell import COLUMNS, KEY, MEASURES
@@ -21,12 +23,17 @@ from analysis.tables.trade_off import Floats
 from search_spaces.common.messages import some_of
 
 DRAWS = 10_000
-"""The number of bootstrap draws."""
+"""The number of random shuffles of the ranks."""
 LEVEL = 0.95
-LEAST_SEEDS = 5
-"""With fewer seeds, not even a method that is better on each of them is better at the 5% level: 0.5^4 > 0.05."""
 _PROBLEM = ("model", "dataset", "forget_split")
 _UNMEASURED = "unmeasured"
+_TEXTS = ("forget_split", "trial_id", "axes", "attacks", "seeds_vary")
+_MEASURED_WITH = {
+    "hypervolume": ("axes",),
+    "hypervolume_after_attack": ("axes", "attacks"),
+    "equal_retention": ("axes",),
+}
+"""The columns that must have one value on each problem, so that a measure can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +41,15 @@ class Standing:
     """A method's result on one measure.
 
     Attributes:
-        mean: the mean over the problems of the mean over seeds; NaN if the measure is missing in a cell.
-        low, high: the ends of the bootstrap interval of the rank; 1 is the best rank.
-        place: 1 plus the number of methods whose interval lies completely above this one.
+        mean: the mean over the problems of the mean over seeds.
+        mean_rank: the mean of the method's ranks in the blocks; 1 is the best rank.
+        low, high: the first and the last rank that the method may have; methods with overlapping ranges are tied.
     """
 
     mean: float
+    mean_rank: float
     low: int
     high: int
-    place: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +58,17 @@ class BoardRow:
 
     Attributes:
         seeds: the number of training seeds.
-        met, runs: the number of fresh runs that meet the criterion, and of all fresh runs. A cell whose search
-            recommends no model has no fresh runs, and counts as one run that does not meet the criterion.
-        success_interval: the exact interval of ``met / runs`` (Clopper and Pearson 1934), which treats runs as
-            independent.
+        met, cells: the number of cells, and the sum of their successes; NaN if the success of a cell is unknown.
+        success_interval: the exact 95% interval of ``met / cells`` (Clopper and Pearson 1934). The unit is the cell,
+            because the fresh runs of a cell have the same configuration.
         standings: the results by measure, without the measures that some cell lacks.
         seconds, epochs: the means per cell of the training time and of the epochs of the search.
     """
 
     method: str
     seeds: int
-    met: int
-    runs: int
+    met: float
+    cells: int
     success_interval: tuple[float, float]
     standings: dict[str, Standing]
     seconds: float
@@ -78,10 +84,12 @@ class Board:
         rows: the methods, best success first; then by hypervolume.
         left_out: methods without a cell for each of these seeds on each problem.
         open_seeds: seeds that are left out, because methods have no cell on them yet.
-        missing: measures that no cell has, or not all cells have.
+        missing: measures that not all cells have in the same way, such as after the same attacks.
         unmeasured: the number of stored models on which a measurement or an attack failed, for each method with such
             models. The hypervolume after attack leaves these models out, so it may be too small.
         budget: the epochs of the search of each cell.
+        decides: whether the number of blocks suffices to show any difference.
+        seeds_vary: what a seed changes: "target", or "order" if all seeds share a given target.
     """
 
     problem: str
@@ -92,6 +100,8 @@ class Board:
     open_seeds: tuple[int, ...]
     missing: tuple[str, ...]
     unmeasured: Mapping[str, int]
+    decides: bool
+    seeds_vary: str
 
 
 def read_cells(path: Path) -> pd.DataFrame:
@@ -101,10 +111,11 @@ def read_cells(path: Path) -> pd.DataFrame:
         AnalysisError: the file cannot be read, lacks columns, repeats a cell, or its cells have different budgets.
     """
     try:
-        rows = pd.read_csv(path, dtype={"forget_split": str, "trial_id": str, "axes": str, "attacks": str})
+        rows = pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str))
     except (OSError, ValueError) as error:
         raise AnalysisError(f"{path} cannot be read as the cells of a leaderboard: {error}") from None
-    rows = rows.assign(**{_UNMEASURED: rows.get(_UNMEASURED)})  # older files lack the column
+    older = {_UNMEASURED: None, "seeds_vary": "target"}  # the columns that older files lack
+    rows = rows.assign(**{name: rows.get(name, default) for name, default in older.items()})
     if lacking := [name for name in COLUMNS if name not in rows]:
         raise AnalysisError(f"{path} lacks the columns {', '.join(lacking)}: expected cells.csv of a leaderboard")
     return checked_cells(rows, path)
@@ -112,8 +123,7 @@ def read_cells(path: Path) -> pd.DataFrame:
 
 def checked_cells(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
     """Return the rows with empty texts instead of NaN, sorted by key. Raises as :func:`read_cells`."""
-    texts = ["forget_split", "trial_id", "axes", "attacks"]
-    rows = rows.assign(**{name: rows[name].fillna("").astype(str) for name in texts})
+    rows = rows.assign(**{name: rows[name].fillna("").astype(str) for name in _TEXTS})
     if rows.duplicated(list(KEY)).any():
         repeated = rows.loc[rows.duplicated(list(KEY)), "method"].unique().tolist()
         raise AnalysisError(f"{path} has several rows for one cell of {some_of(repeated)}: keep one row for each cell")
@@ -134,7 +144,7 @@ def boards(cells: pd.DataFrame, *, draws: int = DRAWS) -> list[Board]:
 def _board(problem: str, cells: pd.DataFrame, *, draws: int) -> Board:
     rows = _without_gaps(cells)
     seeds = set(rows["seed"])
-    measures = [name for name in MEASURES if len(rows) and np.isfinite(rows[name].astype(float)).all()]
+    measures = [name for name in MEASURES if _is_comparable(rows, name)]
     standings = {name: _standings(rows, name, draws=draws) for name in measures}
     board_rows = [_row(method, part, standings) for method, part in rows.groupby("method", sort=True)]
     counts = pd.to_numeric(rows[_UNMEASURED]).groupby(rows["method"]).sum()
@@ -148,7 +158,26 @@ def _board(problem: str, cells: pd.DataFrame, *, draws: int) -> Board:
         open_seeds=tuple(sorted(map(int, set(cells["seed"]) - seeds))),
         missing=tuple(name for name in MEASURES if name not in measures),
         unmeasured={str(method): int(count) for method, count in counts.items() if count > 0},
+        decides=_decides(blocks=len(rows.drop_duplicates([*_PROBLEM, "seed"])), methods=len(board_rows)),
+        seeds_vary="order" if (rows["seeds_vary"] == "order").any() else "target",
     )
+
+
+def _is_comparable(rows: pd.DataFrame, measure: str) -> bool:
+    """Return whether all cells have the measure, and those of a problem have measured it in the same way."""
+    if rows.empty or not np.isfinite(rows[measure].astype(float)).all():
+        return False
+    ways = rows.groupby(list(_PROBLEM))[list(_MEASURED_WITH.get(measure, ()))]
+    return bool((ways.nunique() <= 1).all(axis=None))
+
+
+def _decides(*, blocks: int, methods: int) -> bool:
+    """Return whether the largest difference, between the best and the worst of all blocks, is shown.
+
+    If methods are equal, one of m (m - 1) pairs is the best and the worst of all blocks with the probability
+    (m (m - 1))^(1 - blocks).
+    """
+    return methods < 2 or (methods * (methods - 1)) ** (1.0 - blocks) <= 1.0 - LEVEL
 
 
 def _without_gaps(cells: pd.DataFrame) -> pd.DataFrame:
@@ -166,14 +195,16 @@ def _without_gaps(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _row(method: object, rows: pd.DataFrame, standings: dict[str, dict[str, Standing]]) -> BoardRow:
-    met, runs = int(rows["fresh_met"].sum()), int(rows["fresh_runs"].clip(lower=1).sum())
-    interval = binomtest(met, runs).proportion_ci(LEVEL, method="exact")
+    met = float(rows["success"].astype(float).sum(skipna=False))
+    interval = (math.nan, math.nan)
+    if math.isfinite(met):
+        interval = proportion_confint(met, len(rows), alpha=1.0 - LEVEL, method="beta")
     return BoardRow(
         method=str(method),
         seeds=int(rows["seed"].nunique()),
         met=met,
-        runs=runs,
-        success_interval=(float(interval.low), float(interval.high)),
+        cells=len(rows),
+        success_interval=(float(interval[0]), float(interval[1])),
         standings={name: found[str(method)] for name, found in standings.items()},
         seconds=float(rows["seconds"].mean()),
         epochs=float(rows["epochs"].mean()),
@@ -181,39 +212,37 @@ def _row(method: object, rows: pd.DataFrame, standings: dict[str, dict[str, Stan
 
 
 def _standings(rows: pd.DataFrame, measure: str, *, draws: int) -> dict[str, Standing]:
-    methods = sorted(rows["method"].unique())
-    scores = [
-        part.pivot(index="method", columns="seed", values=measure).loc[methods].to_numpy(dtype=np.float64)
-        for _, part in rows.groupby(list(_PROBLEM), sort=True)
-    ]
-    means = np.mean([part.mean(axis=1) for part in scores], axis=0)
-    low, high = rank_intervals(scores, draws=draws)
+    # One row for each problem and seed, one column for each method.
+    scores = rows.pivot(index=[*_PROBLEM, "seed"], columns="method", values=measure).astype(float)
+    means = scores.groupby(level=list(_PROBLEM)).mean().mean()
+    ranks = rankdata(-scores.to_numpy().round(12), axis=1)  # equal sums in another order tie
+    low, high = rank_intervals(ranks, draws=draws)
+    mean_ranks = ranks.mean(axis=0)
     return {
-        method: Standing(float(means[i]), int(low[i]), int(high[i]), 1 + int((high < low[i]).sum()))
-        for i, method in enumerate(methods)
+        str(method): Standing(float(means[method]), float(mean_ranks[i]), int(low[i]), int(high[i]))
+        for i, method in enumerate(scores.columns)
     }
 
 
-def rank_intervals(scores: Sequence[Floats], *, draws: int = DRAWS) -> tuple[Floats, Floats]:
-    """Return the ends of the percentile bootstrap intervals of the ranks of m methods, both with the shape (m,).
+def rank_intervals(ranks: Floats, *, draws: int = DRAWS) -> tuple[Floats, Floats]:
+    """Return the first and the last rank that each of m methods may have, both with the shape (m,).
 
-    A draw samples the seeds of each problem with replacement, with the same seeds for all methods. Methods with equal
-    means share the ranks that they occupy, so the interval contains all of them. With fewer than :data:`LEAST_SEEDS`
-    seeds, the interval contains all ranks, because a bootstrap of so few seeds is too narrow.
+    The first rank is 1 plus the number of methods that are shown to be better, and the last is m minus the number of
+    methods that are shown to be worse. A method is shown to be better than another if the difference of their mean
+    ranks is so large that the largest difference of any two methods is as large with a probability of at most 5% when
+    the ranks of each block are shuffled among the methods. So if all methods are equal, the probability that any two of
+    them are separated is at most 5%. This is the test of Nemenyi for Friedman's ranks (Demsar, Statistical Comparisons
+    of Classifiers over Multiple Data Sets, JMLR 7, 2006), with the exact distribution, which ties and few seeds need,
+    sampled by ``draws`` shuffles.
 
     Args:
-        scores: an array for each problem, shape (m, seeds). Larger scores are better.
+        ranks: the ranks in each block, shape (blocks, m). Tied methods have the mean of their ranks.
     """
-    count = len(scores[0])
-    if min(part.shape[1] for part in scores) < LEAST_SEEDS:
-        return np.ones(count), np.full(count, float(count))
     generator = np.random.default_rng(0)
-    drawn = np.mean(
-        [part[:, generator.integers(part.shape[1], size=(draws, part.shape[1]))].mean(axis=2) for part in scores],
-        axis=0,
-    )
-    drawn = np.round(drawn, 12)  # equal sums in another order must tie
-    tail = (1.0 - LEVEL) / 2.0
-    best = np.quantile(rankdata(-drawn, method="min", axis=0), tail, axis=1, method="inverted_cdf")
-    worst = np.quantile(rankdata(-drawn, method="max", axis=0), 1.0 - tail, axis=1, method="inverted_cdf")
-    return np.asarray(best, dtype=np.float64), np.asarray(worst, dtype=np.float64)
+    shuffled = generator.permuted(np.broadcast_to(ranks, (draws, *ranks.shape)), axis=2).mean(axis=1)
+    largest = np.sort(np.ptp(shuffled, axis=1).round(9))
+    means = ranks.mean(axis=0)
+    lead = (means[None, :] - means[:, None]).round(9)  # by how much the row's method is better than the column's
+    p = (1.0 + draws - np.searchsorted(largest, np.abs(lead), side="left")) / (1.0 + draws)
+    is_better = (p <= 1.0 - LEVEL) & (lead > 0.0)
+    return 1.0 + is_better.sum(axis=0), len(means) - is_better.sum(axis=1).astype(np.float64)

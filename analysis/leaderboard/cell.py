@@ -23,6 +23,7 @@ from analysis.tables.sources import Sources, read_source
 from analysis.tables.trade_off import costs_of, measured, values_of
 from analysis.tables.trial_table import numbers
 from search_spaces.common.objective import Objective
+from search_spaces.common.values import as_float
 
 KEY = ("method", "model", "dataset", "forget_split", "seed")
 """The columns that identify a cell."""
@@ -32,9 +33,10 @@ COLUMNS = (
     *KEY,
     *("epoch_budget", "epochs", "trials", "outcome", "trial_id", "fresh_runs", "fresh_met"),
     *MEASURES,
-    *("axes", "attacks", "unmeasured", "seconds"),
+    *("axes", "attacks", "unmeasured", "seconds", "seeds_vary"),
 )
-"""The columns of cells.csv. ``unmeasured`` is the number of stored models on which a measurement or attack failed."""
+"""The columns of cells.csv. ``unmeasured`` is the number of stored models on which a measurement or attack failed, and
+``seeds_vary`` says what a seed changes: "target", or only the "order" of the data."""
 
 
 def cell_row(folder: Path) -> dict[str, object]:
@@ -46,7 +48,7 @@ def cell_row(folder: Path) -> dict[str, object]:
     - ``hypervolume``: the share of the unit square that the measured models dominate. The axes are the score of the
       criterion that says how much is forgotten, and the score that says how much is kept.
     - ``hypervolume_after_attack``: the same, if each model tells as much as after the attack that elicits most; NaN
-      without attacks.
+      without attacks, or if an attack has no result on any model, because a missing attack would look like resistance.
     - ``equal_retention``: how much the best mixed model forgets, as a share of its axis; NaN without mixed models. A
       mixed model is the last model of a trial with ``--interpolate on``. It is a mean of the trial's last weights and
       the target's weights that keeps 80% of the target's quality on retained examples. Wang et al. (2024,
@@ -63,7 +65,8 @@ def cell_row(folder: Path) -> dict[str, object]:
     success = first.met / first.runs if first else 0.0 if not choice.recommended else math.nan
     axes = _axes(choice.criterion, table.columns)
     models = table.models.trials
-    attacked, attacks = _attacked(models, axes, table.columns)
+    attacks = _attacks_on(axes[0], table.columns, models, sweep.baseline)
+    attacked = _attacked(models, axes[0], attacks)
     return {
         "epoch_budget": sweep.settings.get("epoch_budget"),
         "epochs": _epochs(source),
@@ -74,10 +77,11 @@ def cell_row(folder: Path) -> dict[str, object]:
         "fresh_met": first.met if first else 0,
         "success": success,
         "hypervolume": _volume(models, axes),
-        "hypervolume_after_attack": _volume(attacked, axes) if attacks else math.nan,
+        "hypervolume_after_attack": _volume(attacked, axes) if attacked is not None else math.nan,
         "equal_retention": _equal_retention(table.finished, axes[0]),
         "axes": " ".join(item.column for item in axes),
         "attacks": " ".join(attacks),
+        "seeds_vary": sweep.seeds_vary,
         "seconds": round(float(sum(numbers(rows, "train_seconds").sum() for rows in (table.trials, table.fresh))), 1),
     }
 
@@ -107,19 +111,29 @@ def _volume(models: pd.DataFrame, axes: Sequence[Objective]) -> float:
     return hypervolume(costs_of(values, axes)) if len(values) else 0.0
 
 
-def _attacked(
-    models: pd.DataFrame, axes: Sequence[Objective], columns: Columns
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the attacked models, with the most that any attack elicits as the forget score; and the columns used."""
-    axis = axes[0]
+def _attacks_on(
+    axis: Objective, columns: Columns, models: pd.DataFrame, baseline: Mapping[str, object]
+) -> tuple[str, ...]:
+    """Return the columns of the attacked score that the target or a model has."""
     attacked = [name for name, column in columns.entries.items() if column.attacked == axis.column]
-    names = tuple(name for name in attacked if np.isfinite(numbers(models, name)).any())
-    if not names:
-        return models, ()
-    scores = pd.concat([numbers(models, name) for name in (axis.column, *names)], axis=1)
-    complete = scores.notna().all(axis=1)
+    return tuple(
+        name
+        for name in attacked
+        if np.isfinite(as_float(baseline.get(name))) or np.isfinite(numbers(models, name)).any()
+    )
+
+
+def _attacked(models: pd.DataFrame, axis: Objective, attacks: Sequence[str]) -> pd.DataFrame | None:
+    """Return the models with the most that any attack elicits as the forget score, or NaN if an attack is missing.
+
+    The result is None without attacks, or if no measured model has the results of all attacks.
+    """
+    scores = pd.concat([numbers(models, name) for name in (axis.column, *attacks)], axis=1)
+    complete = np.isfinite(scores).all(axis=1)
+    if not attacks or (np.isfinite(scores[axis.column]).any() and not complete.any()):
+        return None
     worst = scores.max(axis=1) if axis.direction == "min" else scores.min(axis=1)
-    return models.assign(**{axis.column: worst.where(complete)}), names
+    return models.assign(**{axis.column: worst.where(complete)})
 
 
 def _equal_retention(finished: pd.DataFrame, axis: Objective) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.leaderboard.board import DRAWS, LEAST_SEEDS, Board
+from analysis.leaderboard.board import DRAWS, Board
 from analysis.leaderboard.cell import MEASURES
 from analysis.report.render import render_line, render_lines
 from analysis.words import duration, number
@@ -30,6 +30,7 @@ def board_content(boards: Sequence[Board]) -> list[dict[str, object]]:
             "open_seeds": list(board.open_seeds),
             "missing": list(board.missing),
             "unmeasured": dict(board.unmeasured),
+            "seeds_vary": board.seeds_vary,
             "rows": [_record(board, index) for index in range(len(board.rows))],
         }
         for board in boards
@@ -44,10 +45,10 @@ def board_table(boards: Sequence[Board]) -> pd.DataFrame:
 def _record(board: Board, index: int) -> dict[str, object]:
     row = board.rows[index]
     record: dict[str, object] = {"problem": board.problem, "method": row.method, "seeds": row.seeds}
-    record |= {"fresh_met": row.met, "fresh_runs": row.runs}
+    record |= {"met": row.met, "cells": row.cells}
     record |= {"success_low": row.success_interval[0], "success_high": row.success_interval[1]}
     for name, standing in row.standings.items():
-        record |= {name: standing.mean, f"{name}_place": standing.place}
+        record |= {name: standing.mean, f"{name}_mean_rank": standing.mean_rank}
         record |= {f"{name}_rank_low": standing.low, f"{name}_rank_high": standing.high}
     return record | {"epochs": row.epochs, "seconds": row.seconds}
 
@@ -68,7 +69,6 @@ def _section(board: Board) -> str:
         "leaderboard.notes",
         board=board,
         draws=DRAWS,
-        least=LEAST_SEEDS,
         titles=[_TITLES[name] for name in board.missing],
     )
     return "\n".join([*lines, "", *notes]) + "\n"

@@ -1,11 +1,13 @@
 """The ranks of a leaderboard follow from its rows, and differences within the noise of the seeds are ties."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom, rankdata
 
 from analysis.errors import AnalysisError
 from analysis.leaderboard.board import boards, rank_intervals, read_cells
@@ -24,7 +26,7 @@ def cells(success: dict[str, list[float]], **changes: object) -> pd.DataFrame:
             "seed": seed,
             "success": value,
             "fresh_runs": 1,
-            "fresh_met": int(value),
+            "fresh_met": int(value == 1.0),
             "hypervolume": 0.5,
             "hypervolume_after_attack": 0.4,
             "equal_retention": 0.9,
@@ -37,60 +39,109 @@ def cells(success: dict[str, list[float]], **changes: object) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_a_method_that_is_better_on_every_seed_has_the_first_place() -> None:
-    (board,) = boards(cells({"good": [1.0] * 8, "bad": [0.0] * 8}))
-    places = {row.method: row.standings["success"] for row in board.rows}
-    assert (places["good"].place, places["good"].low, places["good"].high) == (1, 1, 1)
-    assert (places["bad"].place, places["bad"].low, places["bad"].high) == (2, 2, 2)
+def ranges(rows: pd.DataFrame, measure: str = "success") -> dict[str, tuple[int, int]]:
+    """Return the first and the last rank of each method."""
+    board = boards(rows)[0]
+    return {row.method: (row.standings[measure].low, row.standings[measure].high) for row in board.rows}
 
 
-def test_methods_with_overlapping_rank_intervals_are_tied() -> None:
-    mixed = [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0]
-    (board,) = boards(cells({"a": mixed, "b": mixed[::-1]}))
-    assert [row.standings["success"].place for row in board.rows] == [1, 1]
-    assert all((row.standings["success"].low, row.standings["success"].high) == (1, 2) for row in board.rows)
+def test_a_method_that_is_better_on_every_seed_has_the_first_rank() -> None:
+    assert ranges(cells({"good": [1.0] * 8, "bad": [0.0] * 8})) == {"good": (1, 1), "bad": (2, 2)}
 
 
-def test_an_interval_that_begins_lower_but_overlaps_is_tied() -> None:
-    """The middle method is never the best, but each other method may be below it."""
-    half = [1.0, 0.0] * 4
-    (board,) = boards(cells({"a": half, "b": half[::-1], "middle": [0.4] * 8}))
-    found = {row.method: row.standings["success"] for row in board.rows}
-    assert (found["a"].low, found["b"].low, found["middle"].low) == (1, 1, 2)
-    assert [found[name].place for name in ("a", "b", "middle")] == [1, 1, 1]
+@pytest.mark.parametrize("lost", [1, 2, 4])
+def test_two_methods_are_tied_unless_the_sign_test_separates_them(lost: int) -> None:
+    """With two methods, the test is the exact sign test: 7 of 8 seeds have p = 18/256 = 0.070."""
+    assert 2 * binom.cdf(lost, 8, 0.5) > 0.05
+    good = [0.0] * lost + [1.0] * (8 - lost)
+    assert ranges(cells({"good": good, "bad": [1.0 - value for value in good]})) == {"good": (1, 2), "bad": (1, 2)}
 
 
 def test_equal_methods_share_all_ranks_that_they_occupy() -> None:
-    low, high = rank_intervals([np.array([[0.5] * 5, [0.5] * 5, [0.1] * 5])])
-    assert low.tolist() == [1, 1, 3]
-    assert high.tolist() == [2, 2, 3]
+    assert ranges(cells({"a": [0.5] * 8, "b": [0.5] * 8, "c": [0.1] * 8})) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
 
 
-@pytest.mark.parametrize(("rival", "first"), [(0.5, [1, 1]), (0.7, [2, 1])])
-def test_a_rank_is_in_the_interval_if_enough_draws_have_it(rival: float, first: list[int]) -> None:
-    """The mean of the first method in a draw is k/5 with k ~ B(5, 1/5): above 0.5 with 5.8%, above 0.7 with 0.7%."""
-    low, _ = rank_intervals([np.array([[1.0, 0.0, 0.0, 0.0, 0.0], [rival] * 5])])
-    assert low.tolist() == first
+def test_the_critical_difference_is_that_of_nemenyi() -> None:
+    """Demsar (2006), Table 5: the critical value of q is 2.850 for six methods, so CD = 2.850 sqrt(6 * 7 / (6 N))."""
+    blocks, count = 24, 6
+    critical = 2.850 * math.sqrt(count * (count + 1) / (6 * blocks))
+    generator = np.random.default_rng(0)
+    separated = []
+    for _ in range(60):
+        ranks = (
+            np.argsort(np.argsort(generator.normal(size=(blocks, count)) + np.linspace(0, 1.2, count), axis=1)) + 1.0
+        )
+        low, _ = rank_intervals(ranks, draws=4000)
+        means = ranks.mean(axis=0)
+        best = means.argmin()
+        for other in range(count):
+            gap = means[other] - means[best]
+            if abs(gap - critical) > 0.12:  # the mean ranks of 24 blocks are discrete
+                separated.append(bool(low[other] > 1) == bool((means[other] - means > critical).any()))
+    assert len(separated) > 200
+    assert all(separated)
 
 
-@pytest.mark.parametrize("seeds", [1, 4])
-def test_too_few_seeds_do_not_order_the_methods(seeds: int) -> None:
-    (board,) = boards(cells({"good": [1.0] * seeds, "bad": [0.0] * seeds}))
-    assert [(row.standings["success"].place, row.standings["success"].high) for row in board.rows] == [(1, 2), (1, 2)]
+def test_equal_methods_are_separated_in_at_most_five_percent_of_leaderboards() -> None:
+    """A common effect of the seed does not matter."""
+    generator = np.random.default_rng(1)
+    found = 0
+    for _ in range(400):
+        scores = generator.normal(size=(8, 5)) + 3.0 * generator.normal(size=(8, 1))
+        low, _ = rank_intervals(rankdata(-scores, axis=1), draws=500)
+        found += bool((low > 1).any())
+    assert found / 400 < 0.08
 
 
-def test_the_interval_of_success_is_exact() -> None:
+@pytest.mark.parametrize(("methods", "seeds"), [(2, 5), (3, 2), (10, 1)])
+def test_too_few_seeds_do_not_order_the_methods(methods: int, seeds: int) -> None:
+    """The best of all seeds and the worst of all seeds are not separated, but with one seed more, they are."""
+    for more, is_shown in ((0, False), (1, True)):
+        rows = cells({f"m{index}": [float(index)] * (seeds + more) for index in range(methods)})
+        (board,) = boards(rows)
+        assert board.decides is is_shown
+        assert ("So few seeds" in board_markdown([board])) is not is_shown
+        assert (ranges(rows)["m0"][0] > 1) is is_shown
+
+
+def test_the_interval_of_success_is_exact_and_counts_cells() -> None:
     (board,) = boards(cells({"a": [1.0] * 8}))
     low, high = board.rows[0].success_interval
-    assert (board.rows[0].met, board.rows[0].runs) == (8, 8)
+    assert (board.rows[0].met, board.rows[0].cells) == (8.0, 8)
     assert low == pytest.approx(0.025 ** (1 / 8))  # Clopper and Pearson for 8 of 8
     assert high == 1.0
 
 
-def test_a_cell_without_a_recommended_model_counts_as_a_failure() -> None:
-    rows = cells({"a": [0.0] * 8}).assign(fresh_runs=0)
+def test_a_cell_without_a_recommended_model_counts_as_much_as_a_cell_with_many_fresh_runs() -> None:
+    rows = cells({"a": [1.0, 0.0, 0.0, 0.0, 0.0], "b": [0.4] * 5})
+    rows["fresh_runs"] = [5, 0, 0, 0, 0, 5, 5, 5, 5, 5]
+    rows["fresh_met"] = [5, 0, 0, 0, 0, 2, 2, 2, 2, 2]
     (board,) = boards(rows)
-    assert (board.rows[0].met, board.rows[0].runs) == (0, 8)
+    assert [(row.method, row.met, row.cells) for row in board.rows] == [("b", 2.0, 5), ("a", 1.0, 5)]
+    assert "| a | 1/5, " in board_markdown([board])
+
+
+def test_a_cell_whose_success_is_unknown_leaves_no_success() -> None:
+    (board,) = boards(cells({"a": [1.0] * 7 + [math.nan]}))
+    assert "success" in board.missing
+    assert math.isnan(board.rows[0].success_interval[0])
+
+
+@pytest.mark.parametrize(("column", "gone"), [("attacks", 1), ("axes", 3)])
+def test_measures_that_were_measured_in_different_ways_are_not_ranked(column: str, gone: int) -> None:
+    """A cell without one of the attacks would look resistant."""
+    rows = cells({"a": [1.0] * 8, "b": [1.0] * 8}, axes="x y", attacks="x_after_int8 x_after_nf4")
+    rows.loc[3, column] = "x"
+    (board,) = boards(rows)
+    assert len(board.missing) == gone
+    assert "hypervolume_after_attack" in board.missing
+
+
+def test_seeds_that_share_a_target_are_called_orders() -> None:
+    (board,) = boards(cells({"a": [1.0] * 8}, seeds_vary="order"))
+    text = board_markdown([board])
+    assert "8 seeds; a budget" in text
+    assert "All seeds share one target" in text
 
 
 def test_a_method_with_few_cells_is_left_out_and_named() -> None:
@@ -115,7 +166,7 @@ def test_a_measure_that_a_cell_lacks_has_no_column() -> None:
     (board,) = boards(cells({"a": [1.0] * 8}, hypervolume_after_attack=float("nan")))
     assert board.missing == ("hypervolume_after_attack",)
     assert "hypervolume_after_attack" not in board_table([board])
-    assert "Not measured in all cells: hypervolume after attack." in board_markdown([board])
+    assert "not after the same attacks: hypervolume after attack." in board_markdown([board])
 
 
 def test_failed_attacks_which_lower_a_hypervolume_are_reported() -> None:
@@ -126,9 +177,9 @@ def test_failed_attacks_which_lower_a_hypervolume_are_reported() -> None:
 
 
 def test_a_file_of_an_earlier_version_does_not_say_whether_attacks_failed(tmp_path: Path) -> None:
-    cells({"a": [1.0] * 8}).drop(columns="unmeasured").to_csv(tmp_path / "cells.csv", index=False)
+    cells({"a": [1.0] * 8}).drop(columns=["unmeasured", "seeds_vary"]).to_csv(tmp_path / "cells.csv", index=False)
     (board,) = boards(read_cells(tmp_path / "cells.csv"))
-    assert board.unmeasured == {}
+    assert (board.unmeasured, board.seeds_vary) == ({}, "target")
 
 
 def test_several_problems_have_a_board_each_and_one_together() -> None:

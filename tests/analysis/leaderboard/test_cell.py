@@ -43,3 +43,12 @@ def test_only_models_with_every_attacked_score_count_after_attacks(make_sweep: M
     assert row["attacks"] == "fact_recall_after_nf4 leak_at_k"
     assert row["hypervolume"] == pytest.approx(1.0)
     assert row["hypervolume_after_attack"] == pytest.approx(0.6 * 0.9)
+
+
+def test_an_attack_without_a_result_on_any_model_leaves_no_hypervolume_after_attack(make_sweep: MakeSweep) -> None:
+    """Otherwise, the method whose strongest attack failed would look resistant."""
+    rows = [trial("0", 6.0, 0.2, **model(fact_recall_after_nf4=0.1, leak_at_k=math.nan))]
+    target = {**TARGET, "fact_recall_after_nf4": 1.0, "leak_at_k": 1.0}
+    row = cell_row(make_sweep(rows, baseline=target, items=ITEMS, settings=SETTINGS))
+    assert row["attacks"] == "fact_recall_after_nf4 leak_at_k"
+    assert math.isnan(float(str(row["hypervolume_after_attack"])))

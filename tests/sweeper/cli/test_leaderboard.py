@@ -133,7 +133,7 @@ def test_every_cell_has_the_stated_budget_and_the_given_options() -> None:
 
 def write_rows(out: Path) -> None:
     for method, success in (("good", 1.0), ("bad", 0.0)):
-        for seed in range(0, 10, 2):
+        for seed in range(0, 12, 2):
             row = dict.fromkeys(COLUMNS, "") | {"method": method, "model": "m", "dataset": "d", "seed": seed}
             row |= {"epoch_budget": 24, "epochs": 26.0, "trials": 6, "success": success, "fresh_runs": 1}
             row |= {"fresh_met": int(success), "hypervolume": success, "hypervolume_after_attack": None}
@@ -147,7 +147,7 @@ def test_the_board_of_stored_rows_is_the_board_of_the_cells(tmp_path: Path) -> N
     write_rows(tmp_path)
     collect_cells(tmp_path).to_csv("cells.csv.xz", index=False)
     (board,) = json_of("leaderboard", "--from", "cells.csv.xz")
-    assert [(row["method"], row["success"], row["success_place"]) for row in board["rows"]] == [
+    assert [(row["method"], row["success"], row["success_rank_low"]) for row in board["rows"]] == [
         ("good", 1.0, 1),
         ("bad", 0.0, 2),
     ]
@@ -180,7 +180,7 @@ def test_of_two_processes_that_write_the_board_the_last_one_knows_all_cells(
     monkeypatch.setattr("sweeper.leaderboard.wait_for_lock", lambda lock, _: wait_for_lock(lock, goes_on.set))
     update_board(tmp_path)
     other.join()
-    assert len(pd.read_csv(tmp_path / "cells.csv")) == 10
+    assert len(pd.read_csv(tmp_path / "cells.csv")) == 12
 
 
 def test_from_writes_the_files_of_a_leaderboard_and_prints_its_table(tmp_path: Path) -> None:
