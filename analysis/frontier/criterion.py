@@ -188,14 +188,22 @@ class Judged:
         return shown
 
     @property
+    def untested(self) -> Floats:
+        """How many required scores of forgetting and keeping, which other models have, each model lacks; shape (n,)."""
+        lacking: Floats = np.isnan(self.values[:, self.of(Role.FORGET, Role.KEEP)]).sum(axis=1).astype(np.float64)
+        return lacking
+
+    @property
     def good(self) -> Mask:
         """A mask, shape (n,), of the models that meet the criterion.
 
-        A good model misses nothing, and all thresholds that the user stated are known. Unless the criterion is
-        ``none``, a good model also shows that it forgot and that it kept enough.
+        A good model misses nothing, has all required scores of forgetting and keeping, and the results for all
+        thresholds that the user stated are known. Unless the criterion is ``none``, a good model also shows that it
+        forgot and that it kept enough.
         """
         stated = self._marked(lambda item: item.source == STATED)
         good = ~self.misses(*Role) & np.isfinite(self.met[:, stated]).all(axis=1) & (not self.criterion.faults)
+        good &= self.untested == 0
         if self.criterion.name in (USABLE, PAPER):
             return np.asarray(good & self.shows(Role.FORGET) & self.shows(Role.KEEP))
         return np.asarray(good & stated.any())

@@ -125,9 +125,10 @@ class Ranking:
         return order
 
     def closest(self, positions: Sequence[int]) -> list[int]:
-        """Return the models in ascending order of the sum of their misses."""
+        """Return the models in ascending order of the sum of their misses, those that lack required scores last."""
         missed = np.nan_to_num(self.judged.miss[:, self.judged.required]).sum(axis=1)
-        return sorted(positions, key=lambda i: (missed[i], self.distance[i]))
+        untested = self.judged.untested
+        return sorted(positions, key=lambda i: (untested[i], missed[i], self.distance[i]))
 
     def change(self, position: int) -> tuple[float, ...]:
         """A sort key: the change from the target by the tie-breaking column, if any, then the distance."""

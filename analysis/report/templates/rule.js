@@ -24,6 +24,7 @@ const decideByRule = (() => {
   function judge(rule, thresholds, value, target) {
     const { scores, bounds } = rule.targets[target];
     return rule.requirements.map((item, j) => {
+      const untested = value(j) === null && !item.preferred && (item.role === "forget" || item.role === "keep");
       const bound = thresholds[j] ?? bounds[j];
       const above = item.sign[0] === ">", strict = item.sign.length === 1;
       const [low, high] = item.range;
@@ -31,7 +32,7 @@ const decideByRule = (() => {
       const misses = (x) => (above ? bound - x : x - bound) > 0 || (strict && x === bound);
       const isMetByTarget = bound !== null && scores[j] !== null && !misses(scores[j]);
       const decides = item.decisive && !(forget && isMetByTarget);
-      if (bound === null || value(j) === null) return { met: null, miss: 0, decides, bound };
+      if (bound === null || value(j) === null) return { met: null, miss: 0, decides, bound, untested };
       if (!misses(value(j))) return { met: true, miss: 0, decides, bound };
       const worst = forget ? scores[j] : above ? low : high;
       const scale = Math.abs(worst === null ? bound : bound - worst) || (low !== null && high !== null ? high - low : 1);
@@ -45,7 +46,7 @@ const decideByRule = (() => {
     judged.some((item, j) => item.met === true && item.decides && rule.requirements[j].role === role && !rule.requirements[j].preferred);
   function isGood(rule, judged) {
     if (rule.faults || missesRole(rule, judged)) return false;
-    if (judged.some((item, j) => rule.requirements[j].stated && item.met === null)) return false;
+    if (judged.some((item, j) => item.untested || (rule.requirements[j].stated && item.met === null))) return false;
     if (rule.criterion === "usable" || rule.criterion === "paper") return shows(rule, judged, "forget") && shows(rule, judged, "keep");
     return rule.requirements.some((item) => item.stated);
   }
@@ -84,7 +85,8 @@ const decideByRule = (() => {
     const scored = positions.filter((i) => rule.distance[i][0] !== null);
     if (!good.length && !open.length && known.length && !rule.faults) {
       const missed = (i) => judged[i].reduce((sum, item, j) => sum + (rule.requirements[j].preferred ? 0 : item.miss), 0);
-      const index = least(known, (i) => [missed(i), ...rule.distance[i].map(infinite)]);
+      const untested = (i) => judged[i].filter((item) => item.untested).length;
+      const index = least(known, (i) => [untested(i), missed(i), ...rule.distance[i].map(infinite)]);
       return { outcome: "missed", index, decision: "closest to the bounds", ties: [], eligible: known.length };
     }
     const eligible = [good, open, scored].find((part) => part.length);

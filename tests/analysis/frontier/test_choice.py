@@ -103,8 +103,15 @@ SWEEPS = {
     "loops in the answers to forget questions of every good model": Sweep(
         [model(**LOOPS), model(forget_fact_recall=0.9)], Outcome.GOOD, 0, disliked=True
     ),
-    "loops are worse than an unknown score": Sweep(
-        [model(**LOOPS), model(retain_fact_recall_rephrased=None)], Outcome.GOOD, 1
+    "an unknown score of keeping is worse than loops": Sweep(
+        [model(**LOOPS), model(retain_fact_recall_rephrased=None)], Outcome.GOOD, 0, disliked=True
+    ),
+    "a model that was not asked in other words, beside one that tells in other words": Sweep(
+        [model(forget_fact_recall_rephrased=0.9), model(forget_fact_recall_rephrased=None)], Outcome.NOT_KNOWN, 1
+    ),
+    "two models that tell, of which one was not asked what it keeps": Sweep(
+        [model(forget_fact_recall=0.32), model(forget_fact_recall=0.3, retain_fact_recall=None)],
+        *(Outcome.MISSED, 0, Decision.CLOSEST, (Role.FORGET,)),
     ),
     "refusals": Sweep([model(forget_refusals=0.9), model(forget_fact_recall=0.9)], Outcome.GOOD, 0),
     "near the target": Sweep(
