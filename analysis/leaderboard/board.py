@@ -2,7 +2,7 @@
 
 Methods share their seeds, so they are compared within each seed: each seed of each problem is a block, in which the
 methods are ranked. Two methods are tied unless their mean ranks over the blocks differ by more than the noise
-(:func:`rank_intervals`).
+(:func:`shown_better`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from analysis.errors import AnalysisError
 from analysis.leaderboard.cell import COLUMNS, KEY, MEASURES
-from analysis.tables.trade_off import Floats
+from analysis.tables.trade_off import Floats, Mask
 from search_spaces.common.messages import some_of
 
 DRAWS = 10_000
@@ -43,13 +43,15 @@ class Standing:
     Attributes:
         mean: the mean over the problems of the mean over seeds.
         mean_rank: the mean of the method's ranks in the blocks; 1 is the best rank.
-        low, high: the first and the last rank that the method may have; methods with overlapping ranges are tied.
+        low, high: the first and the last rank that the method may have among all methods.
+        worse: the methods that are shown to be worse.
     """
 
     mean: float
     mean_rank: float
     low: int
     high: int
+    worse: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,15 @@ class Board:
     unmeasured: Mapping[str, int]
     decides: bool
     seeds_vary: str
+
+    def shown(self, measure: str) -> list[tuple[list[str], tuple[str, ...]]]:
+        """Return the differences that a measure shows: pairs of methods, and of methods that are worse than each of
+        them."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for row in self.rows:
+            if worse := row.standings[measure].worse:
+                groups.setdefault(worse, []).append(row.method)
+        return [(better, worse) for worse, better in groups.items()]
 
 
 def read_cells(path: Path) -> pd.DataFrame:
@@ -216,24 +227,28 @@ def _standings(rows: pd.DataFrame, measure: str, *, draws: int) -> dict[str, Sta
     scores = rows.pivot(index=[*_PROBLEM, "seed"], columns="method", values=measure).astype(float)
     means = scores.groupby(level=list(_PROBLEM)).mean().mean()
     ranks = rankdata(-scores.to_numpy().round(12), axis=1)  # equal sums in another order tie
-    low, high = rank_intervals(ranks, draws=draws)
+    is_better = shown_better(ranks, draws=draws)
     mean_ranks = ranks.mean(axis=0)
     return {
-        str(method): Standing(float(means[method]), float(mean_ranks[i]), int(low[i]), int(high[i]))
+        str(method): Standing(
+            mean=float(means[method]),
+            mean_rank=float(mean_ranks[i]),
+            low=1 + int(is_better[:, i].sum()),
+            high=len(means) - int(is_better[i].sum()),
+            worse=tuple(map(str, scores.columns[is_better[i]])),
+        )
         for i, method in enumerate(scores.columns)
     }
 
 
-def rank_intervals(ranks: Floats, *, draws: int = DRAWS) -> tuple[Floats, Floats]:
-    """Return the first and the last rank that each of m methods may have, both with the shape (m,).
+def shown_better(ranks: Floats, *, draws: int = DRAWS) -> Mask:
+    """Return whether each of m methods (rows) is shown to be better than each other method (columns), shape (m, m).
 
-    The first rank is 1 plus the number of methods that are shown to be better, and the last is m minus the number of
-    methods that are shown to be worse. A method is shown to be better than another if the difference of their mean
-    ranks is so large that the largest difference of any two methods is as large with a probability of at most 5% when
-    the ranks of each block are shuffled among the methods. So if all methods are equal, the probability that any two of
-    them are separated is at most 5%. This is the test of Nemenyi for Friedman's ranks (Demsar, Statistical Comparisons
-    of Classifiers over Multiple Data Sets, JMLR 7, 2006), with the exact distribution, which ties and few seeds need,
-    sampled by ``draws`` shuffles.
+    A method is shown to be better than another if the difference of their mean ranks is so large that the largest
+    difference of any two methods is as large with a probability of at most 5% when the ranks of each block are shuffled
+    among the methods. So if all methods are equal, the probability that any two of them are separated is at most 5%.
+    This is the test of Nemenyi for Friedman's ranks (Demsar, Statistical Comparisons of Classifiers over Multiple Data
+    Sets, JMLR 7, 2006), with the exact distribution, which ties and few seeds need, sampled by ``draws`` shuffles.
 
     Args:
         ranks: the ranks in each block, shape (blocks, m). Tied methods have the mean of their ranks.
@@ -244,5 +259,4 @@ def rank_intervals(ranks: Floats, *, draws: int = DRAWS) -> tuple[Floats, Floats
     means = ranks.mean(axis=0)
     lead = (means[None, :] - means[:, None]).round(9)  # by how much the row's method is better than the column's
     p = (1.0 + draws - np.searchsorted(largest, np.abs(lead), side="left")) / (1.0 + draws)
-    is_better = (p <= 1.0 - LEVEL) & (lead > 0.0)
-    return 1.0 + is_better.sum(axis=0), len(means) - is_better.sum(axis=1).astype(np.float64)
+    return np.asarray((p <= 1.0 - LEVEL) & (lead > 0.0))

@@ -31,6 +31,11 @@ def board_content(boards: Sequence[Board]) -> list[dict[str, object]]:
             "missing": list(board.missing),
             "unmeasured": dict(board.unmeasured),
             "seeds_vary": board.seeds_vary,
+            "shown": {
+                name: [{"better": better, "worse": list(worse)} for better, worse in board.shown(name)]
+                for name in MEASURES
+                if name not in board.missing
+            },
             "rows": [_record(board, index) for index in range(len(board.rows))],
         }
         for board in boards
@@ -69,6 +74,6 @@ def _section(board: Board) -> str:
         "leaderboard.notes",
         board=board,
         draws=DRAWS,
-        titles=[_TITLES[name] for name in board.missing],
+        titles=_TITLES,
     )
     return "\n".join([*lines, "", *notes]) + "\n"

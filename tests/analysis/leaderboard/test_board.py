@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, rankdata
 
 from analysis.errors import AnalysisError
-from analysis.leaderboard.board import boards, rank_intervals, read_cells
+from analysis.leaderboard.board import boards, read_cells, shown_better
 from analysis.leaderboard.cell import COLUMNS
 from analysis.report.leaderboard_text import board_markdown, board_table
 
@@ -57,6 +57,16 @@ def test_two_methods_are_tied_unless_the_sign_test_separates_them(lost: int) -> 
     assert ranges(cells({"good": good, "bad": [1.0 - value for value in good]})) == {"good": (1, 2), "bad": (1, 2)}
 
 
+def test_the_differences_that_a_measure_shows_are_named() -> None:
+    rows = cells({"a": [1.0] * 8, "b": [1.0] * 8, "c": [0.0] * 8})
+    (board,) = boards(rows)
+    assert board.shown("success") == [(["a", "b"], ("c",))]
+    assert board.shown("hypervolume") == []
+    text = board_markdown([board])
+    assert "Shown by success: a and b are better than c." in text
+    assert "Shown by hypervolume: no difference." in text
+
+
 def test_equal_methods_share_all_ranks_that_they_occupy() -> None:
     assert ranges(cells({"a": [0.5] * 8, "b": [0.5] * 8, "c": [0.1] * 8})) == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
 
@@ -71,14 +81,10 @@ def test_the_critical_difference_is_that_of_nemenyi() -> None:
         ranks = (
             np.argsort(np.argsort(generator.normal(size=(blocks, count)) + np.linspace(0, 1.2, count), axis=1)) + 1.0
         )
-        low, _ = rank_intervals(ranks, draws=4000)
-        means = ranks.mean(axis=0)
-        best = means.argmin()
-        for other in range(count):
-            gap = means[other] - means[best]
-            if abs(gap - critical) > 0.12:  # the mean ranks of 24 blocks are discrete
-                separated.append(bool(low[other] > 1) == bool((means[other] - means > critical).any()))
-    assert len(separated) > 200
+        lead = ranks.mean(axis=0)[None, :] - ranks.mean(axis=0)[:, None]
+        is_clear = np.abs(np.abs(lead) - critical) > 0.1  # the mean ranks of 24 blocks are discrete
+        separated += (shown_better(ranks, draws=4000) == (lead > critical))[is_clear].tolist()
+    assert len(separated) > 1000
     assert all(separated)
 
 
@@ -88,8 +94,7 @@ def test_equal_methods_are_separated_in_at_most_five_percent_of_leaderboards() -
     found = 0
     for _ in range(400):
         scores = generator.normal(size=(8, 5)) + 3.0 * generator.normal(size=(8, 1))
-        low, _ = rank_intervals(rankdata(-scores, axis=1), draws=500)
-        found += bool((low > 1).any())
+        found += bool(shown_better(rankdata(-scores, axis=1), draws=500).any())
     assert found / 400 < 0.08
 
 
