@@ -129,8 +129,9 @@ def _attacked(models: pd.DataFrame, axis: Objective, attacks: Sequence[str]) -> 
     The result is None without attacks, or if no measured model has the results of all attacks.
     """
     scores = pd.concat([numbers(models, name) for name in (axis.column, *attacks)], axis=1)
-    complete = np.isfinite(scores).all(axis=1)
-    if not attacks or (np.isfinite(scores[axis.column]).any() and not complete.any()):
+    is_finite = pd.DataFrame(np.isfinite(scores.to_numpy()), index=scores.index, columns=scores.columns)
+    complete = is_finite.all(axis=1)
+    if not attacks or (is_finite[axis.column].any() and not complete.any()):
         return None
     worst = scores.max(axis=1) if axis.direction == "min" else scores.min(axis=1)
     return models.assign(**{axis.column: worst.where(complete)})
