@@ -36,6 +36,7 @@ class JudgedModel:
         metric: the metric in which the model deviates most from the models that never saw the forget set.
         value, mean, sd: the model's value, and mean and standard deviation of those models.
         attacked: whether the p-values include metrics after attacks.
+        missing: the metrics after attacks that the pools have, but not the model. The p-values do not include them.
     """
 
     trial_id: str
@@ -48,16 +49,21 @@ class JudgedModel:
     mean: float
     sd: float
     attacked: bool
+    missing: tuple[str, ...]
 
     @property
-    def as_never_seen(self) -> bool:
-        """Whether the model passes both tests at :data:`LEVEL`.
+    def as_never_seen(self) -> bool | None:
+        """Whether the model passes both tests at :data:`LEVEL`; None if it passes, but lacks metrics after attacks.
 
         It is not distinguishable from models that never saw the forget set, and it is distinguishable from models that
         saw it. A model that is exchangeable with those that saw it passes with a probability of at most 5%, and a model
         that is exchangeable with those that never saw it fails the first test with a probability of at most 5%.
+
+        The tests are valid for any metrics that are chosen without the model's values. So a model that fails a test
+        without the missing metrics has failed. A model that passes might still tell facts after the attacks.
         """
-        return self.ignorance_p > LEVEL >= self.knowledge_p
+        passes = self.ignorance_p > LEVEL >= self.knowledge_p
+        return None if passes and self.missing else passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +85,8 @@ class Audit:
         failed: the number of models that could not be fine-tuned.
         smallest_p: the smallest possible p-value with the smaller pool.
         metrics: the compared metrics, each with its meta-evaluation.
-        models: the judged models, in the order of the tables. Models without a value of some metric are left out,
-            except for metrics after attacks: a model that was not attacked is judged by the other metrics.
+        models: the compared models, in the order of the tables. Models without a value of some metric are left out,
+            except for metrics after attacks: a model is tested by those that it has.
     """
 
     never_saw: int
@@ -95,13 +101,27 @@ class Audit:
         """Whether both pools are large enough for a test at :data:`LEVEL`."""
         return self.smallest_p <= LEVEL
 
+    @property
+    def lacking_attacks(self) -> int:
+        """The number of models that pass both tests, but are not judged because they lack metrics after attacks."""
+        return sum(model.as_never_seen is None for model in self.models)
+
     def to_dict(self) -> dict[str, object]:
-        """Return the content of audit.json. ``as_never_seen`` is None if the pools are too small for the tests."""
+        """Return the content of audit.json. ``as_never_seen`` is None if it is not decided (:meth:`verdict`)."""
         models = [asdict(model) | {"as_never_seen": self.verdict(model)} for model in self.models]
-        return asdict(self) | {"level": LEVEL, "can_reject": self.can_reject, "models": models}
+        return asdict(self) | {
+            "level": LEVEL,
+            "can_reject": self.can_reject,
+            "lacking_attacks": self.lacking_attacks if self.can_reject else None,
+            "models": models,
+        }
 
     def verdict(self, model: JudgedModel) -> bool | None:
-        """Return whether a model passes both tests; None if the smaller pool is too small to decide."""
+        """Return whether a model passes both tests.
+
+        The result is None if the smaller pool is too small to decide, or if the model passes, but lacks metrics after
+        attacks.
+        """
         return model.as_never_seen if self.can_reject else None
 
 
@@ -172,9 +192,9 @@ def _judge(
     row: pd.Series, table: TrialTable, sweep: SweepFile, never_saw: pd.DataFrame, saw: pd.DataFrame
 ) -> JudgedModel:
     model = row.to_frame().T.infer_objects()
-    all_names = compared_metrics(table)
-    attacked = bool(np.isfinite(_values(model, all_names)).all()) and any(table.columns[n].attack for n in all_names)
-    names = all_names if attacked else tuple(name for name in all_names if not table.columns[name].attack)
+    compared = compared_metrics(table)
+    # Only metrics after attacks can be missing, because judgeable_models leaves out models without the others.
+    names = tuple(name for name in compared if np.isfinite(numbers(model, name)).all())
     values, ignorant, knowing = _values(model, names)[0], _values(never_saw, names), _values(saw, names)
     steps = item_steps(names, table.columns, sweep.items)
     test = pool_test(ignorant, values, item_steps=steps)
@@ -188,7 +208,8 @@ def _judge(
         value=float(values[test.metric]),
         mean=float(ignorant[:, test.metric].mean()),
         sd=float(ignorant[:, test.metric].std(ddof=1)),
-        attacked=attacked,
+        attacked=any(table.columns[name].attack for name in names),
+        missing=tuple(name for name in compared if name not in names),
     )
 
 

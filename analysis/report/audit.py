@@ -12,6 +12,7 @@ from analysis.audit.audit import (
     KNOWLEDGE,
     LEVEL,
     Audit,
+    JudgedModel,
     audit_of,
     compared_metrics,
     judgeable_models,
@@ -29,6 +30,7 @@ LEAST = round(1 / LEVEL) - 1
 """The smallest number of models in a pool with which a model can be rejected."""
 _CANDIDATE = "candidate"
 _VERDICTS = {True: "yes", False: "no", None: "not decided"}
+_LACKS_ATTACKS = "not decided: attacks missing"
 
 
 def write_audit(out: Path) -> None:
@@ -103,7 +105,7 @@ def audit_tables(audit: Audit) -> Iterator[DataTable]:
         tuple(
             (
                 f"{model.trial_id}, epoch {model.epoch:g}",
-                _VERDICTS[audit.verdict(model)],
+                _verdict_text(audit, model),
                 number(model.ignorance_p),
                 number(model.knowledge_p),
                 short(model.metric),
@@ -120,6 +122,11 @@ def audit_tables(audit: Audit) -> Iterator[DataTable]:
             for item in audit.metrics
         ),
     )
+
+
+def _verdict_text(audit: Audit, model: JudgedModel) -> str:
+    lacks_attacks = audit.can_reject and model.as_never_seen is None
+    return _LACKS_ATTACKS if lacks_attacks else _VERDICTS[audit.verdict(model)]
 
 
 def _estimate(item: Estimate | None) -> str:

@@ -55,6 +55,56 @@ def test_both_pools_must_be_large_enough(make_sweep: MakeSweep, sizes: tuple[int
     assert {row[1] for row in models.rows} == {"not decided"}
 
 
+@pytest.fixture
+def attacked(make_sweep: MakeSweep) -> Audit:
+    """Return an audit with two attacks; the models tell facts after relearning, or lack values after attacks."""
+    nf4, relearned = "fact_recall_after_nf4", "fact_recall_after_relearn"
+
+    def pool_of(name: str, forget: float, recall: float) -> list[Row]:
+        return [row | {nf4: row["verbmem"], relearned: row["verbmem"]} for row in pool(name, 20, forget, recall)]
+
+    def model(name: str, after_nf4: float | None, after_relearn: float | None) -> Row:
+        return trial(name, 5.0, 0.1, verbmem=0.3, utility=0.9, **{nf4: after_nf4, relearned: after_relearn})
+
+    models = [
+        model("forgot", 0.3, 0.3),
+        model("told after relearning", 0.3, 0.95),
+        model("told, one attack", None, 0.95),
+        model("told nothing, one attack", 0.3, None),
+        model("not attacked", None, None),
+    ]
+    found = audit_of(*tables_of(make_sweep([*models, *pool_of(NEVER_SAW, 5.0, 0.3), *pool_of(SAW, 0.1, 0.95)])))
+    assert found is not None
+    return found
+
+
+def test_a_model_is_tested_by_the_attacks_that_it_has_and_does_not_pass_without_the_others(attacked: Audit) -> None:
+    verdicts = {
+        model.trial_id: (attacked.verdict(model), model.attacked, len(model.missing)) for model in attacked.models
+    }
+    assert verdicts == {
+        "forgot": (True, True, 0),
+        "told after relearning": (False, True, 0),
+        "told, one attack": (False, True, 1),
+        "told nothing, one attack": (None, True, 1),
+        "not attacked": (None, False, 2),
+    }
+    rejected = next(model for model in attacked.models if model.trial_id == "told, one attack")
+    assert (rejected.metric, rejected.missing) == ("fact_recall_after_relearn", ("fact_recall_after_nf4",))
+
+
+def test_the_models_that_lack_attacks_are_counted_and_do_not_look_ignorant(attacked: Audit) -> None:
+    headline, not_judged = audit_verdict(attacked)
+    assert headline.startswith("1 of 3 judged models look as if they had never seen the forget set")
+    assert not_judged.startswith("2 further models could not be judged, because attacks are missing")
+    content = attacked.to_dict()
+    assert content["lacking_attacks"] == 2
+    assert [model["as_never_seen"] for model in content["models"]] == [True, False, False, None, None]
+    models, _ = audit_tables(attacked)
+    assert "2 models could not be judged" in models.caption
+    assert [row[1] for row in models.rows].count("not decided: attacks missing") == 2
+
+
 def test_faithfulness_is_high_for_metrics_that_separate_the_pools_in_either_direction(make_sweep: MakeSweep) -> None:
     values = {item.metric: item.faithfulness.value for item in audited(make_sweep).metrics}
     assert (values["forget_loss"], values["verbmem"]) == (1.0, 1.0)
