@@ -11,7 +11,7 @@ import pandas as pd
 from analysis.audit.conformal import pool_test, smallest_p
 from analysis.audit.meta_evaluation import Estimate, faithfulness, robustness
 from analysis.audit.pools import NEVER_SAW, SAW
-from analysis.tables.columns import Columns
+from analysis.tables.columns import Column, Columns
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, measured
 from analysis.tables.trial_table import TrialTable, numbers
@@ -68,10 +68,16 @@ class JudgedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricQuality:
-    """The meta-evaluation of a metric. ``robustness`` is None if no attacked value of the metric was measured."""
+    """The meta-evaluation of a metric.
+
+    Attributes:
+        faithfulness: None if it is unknown whether larger or smaller values of the metric mean more knowledge
+            (:func:`knowledge_sign`).
+        robustness: None if no attacked value of the metric was measured.
+    """
 
     metric: str
-    faithfulness: Estimate
+    faithfulness: Estimate | None
     robustness: Estimate | None
     attacks: tuple[str, ...]
 
@@ -214,7 +220,7 @@ def _judge(
 
 
 def _quality(table: TrialTable, sweep: SweepFile, name: str, knowing: Floats, ignorant: Floats) -> MetricQuality:
-    sign = _sign(table.columns, name)
+    sign = knowledge_sign(table.columns[name])
     attacked = [column for column in table.columns.outcomes if table.columns[column].attacked == name]
     rows = _useful(table.models.finished, sweep)
     complete = [column for column in attacked if column in rows.columns and np.isfinite(numbers(rows, column)).any()]
@@ -226,18 +232,31 @@ def _quality(table: TrialTable, sweep: SweepFile, name: str, knowing: Floats, ig
     attacks = tuple(column.partition(_AFTER)[2] for column in complete)
     return MetricQuality(
         metric=name,
-        faithfulness=faithfulness(sign * knowing, sign * ignorant),
+        faithfulness=None if sign is None else faithfulness(sign * knowing, sign * ignorant),
         robustness=robust,
         attacks=attacks if robust else (),
     )
 
 
-def _sign(columns: Columns, name: str) -> float:
-    """Return the sign with which a larger value means more knowledge of the forget set.
+def knowledge_sign(column: Column) -> float | None:
+    """Return 1 if larger values of a metric mean more knowledge of the forget set, and -1 if smaller values do.
 
-    A metric of the forget set whose larger values are better is smaller for a model that knows.
+    - A metric of the forget set with a direction: the worse values.
+    - A metric of the forget set with an ideal value: the values on the side that the metric states.
+    - A metric of the retain set says nothing about this knowledge. The sign is 1 by convention, because the AUC of such
+      a metric should be near 0.5.
+
+    The sign is None (unknown) for metrics of the form of the answers, such as loops: a model that knows the forget set
+    answers fluently, and so may a model that does not. It is also unknown for all other metrics, such as those of
+    plug-ins that measure neither set.
     """
-    return -1.0 if columns[name].direction == "max" and columns[name].of != "retain" else 1.0
+    if column.of == "retain":
+        return 1.0
+    is_form = column.fluency or "kind" in (column.usable or {})
+    knows = column.knows or {"max": "min", "min": "max"}.get(column.direction or "")
+    if column.of != "forget" or is_form or knows is None:
+        return None
+    return 1.0 if knows == "max" else -1.0
 
 
 def _useful(rows: pd.DataFrame, sweep: SweepFile) -> pd.DataFrame:

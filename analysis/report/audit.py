@@ -30,6 +30,7 @@ LEAST = round(1 / LEVEL) - 1
 """The smallest number of models in a pool with which a model can be rejected."""
 _CANDIDATE = "candidate"
 _VERDICTS = {True: "yes", False: "no", None: "not decided"}
+_UNKNOWN_SIGN = "direction unknown"
 _LACKS_ATTACKS = "not decided: attacks missing"
 
 
@@ -118,7 +119,12 @@ def audit_tables(audit: Audit) -> Iterator[DataTable]:
         render_line("audit.metrics", audit=audit),
         ("metric", "faithfulness", "robustness", "attacks"),
         tuple(
-            (short(item.metric), _estimate(item.faithfulness), _estimate(item.robustness), ", ".join(item.attacks))
+            (
+                short(item.metric),
+                _estimate(item.faithfulness, unknown=_UNKNOWN_SIGN),
+                _estimate(item.robustness, unknown="not measured"),
+                ", ".join(item.attacks),
+            )
             for item in audit.metrics
         ),
     )
@@ -129,5 +135,5 @@ def _verdict_text(audit: Audit, model: JudgedModel) -> str:
     return _LACKS_ATTACKS if lacks_attacks else _VERDICTS[audit.verdict(model)]
 
 
-def _estimate(item: Estimate | None) -> str:
-    return "not measured" if item is None else f"{number(item.value)} ({number(item.low)} to {number(item.high)})"
+def _estimate(item: Estimate | None, *, unknown: str) -> str:
+    return unknown if item is None else f"{number(item.value)} ({number(item.low)} to {number(item.high)})"

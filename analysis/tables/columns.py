@@ -25,6 +25,8 @@ class Column:
 
     Attributes:
         direction: ``max`` or ``min``; None if neither large nor small values are better.
+        knows: for a metric without a direction, ``max`` if a model that knows the forget set has larger values than one
+            that does not, and ``min`` if it has smaller values; None if this is unknown.
         bounds: the lowest and the highest value; None for a missing bound.
         of: the data set on which the loss or metric is measured, such as ``forget``.
         primary: whether the metric is the main metric of its data set, which reports show beside the losses.
@@ -42,6 +44,7 @@ class Column:
     label: str = ""
     unit: str = ""
     direction: str | None = None
+    knows: str | None = None
     bounds: tuple[float | None, float | None] = (None, None)
     of: str | None = None
     primary: bool = False
@@ -165,6 +168,7 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
         label=str(values.get("label") or ""),
         unit=str(values.get("unit") or ""),
         direction=values.get("direction"),
+        knows=values.get("knows"),
         bounds=(_finite_bound(low), _finite_bound(high)),
         of=values.get("of"),
         primary=bool(values.get("primary")),

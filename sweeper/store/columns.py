@@ -190,6 +190,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             "direction": metric.direction,
             "bounds": bounds,
             "ideal": metric.ideal,
+            "knows": metric.knows,
             "of": metric.of,
             "primary": metric.primary or None,
             "threshold": metric.threshold,

@@ -106,6 +106,7 @@ def _attack(
         label=f"membership inference by {label}",
         unit="AUC",
         ideal=0.5,
+        knows="max",
         of="forget",
         sets=("mia",),
         needs=needs,

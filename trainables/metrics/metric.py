@@ -100,6 +100,8 @@ class Metric:
         unit: the unit on the axis. ``{item}`` stands for token or image.
         direction: ``max`` if higher values are better, ``min`` if lower values are better; None if ``ideal`` is set.
         ideal: the best value, if it lies between the bounds. A search minimises the distance from this value.
+        knows: for a metric with an ``ideal``, on which side of it a model is that knows the forget set: ``max`` if such
+            a model has higher values, ``min`` if it has lower values; None if this is unknown.
         low, high: the bounds. A ``high`` of None stands for the loss of a uniform guess, ``ln|V|``.
         of: whether the metric measures the model on the forget set or on the retain set; None if on neither.
         primary: whether the display and the report show the metric beside the losses.
@@ -134,6 +136,7 @@ class Metric:
     unit: str | None = None
     direction: Literal["max", "min"] | None = None
     ideal: float | None = None
+    knows: Literal["max", "min"] | None = None
     low: float = 0.0
     high: float | None = 1.0
     of: Literal["forget", "retain"] | None = None
@@ -163,6 +166,8 @@ class Metric:
         has_only_ideal = self.direction is None and self.ideal is not None
         if not has_only_direction and not has_only_ideal:
             raise ValueError(f"metric {self.name}: give either a direction (max or min) or the ideal value")
+        if self.knows not in ("max", "min", None) or (self.knows is not None and self.ideal is None):
+            raise ValueError(f"metric {self.name}: knows must be max or min, and needs an ideal value")
         if self.of not in ("forget", "retain", None):
             raise ValueError(f"metric {self.name}: of must be forget, retain or None, got {self.of!r}")
         if not isinstance(self.cost, Cost):
@@ -222,6 +227,7 @@ class Metric:
             label=f"{self.label}, distance from {ideal:g}",
             direction="min",
             ideal=None,
+            knows=None,
             low=0.0,
             high=ideal - self.low,
             primary=False,

@@ -42,6 +42,7 @@ METRICS = (
         label="privacy leakage",
         unit="percent",
         ideal=0.0,
+        knows="min",
         low=-100.0,
         high=math.inf,
         of="forget",

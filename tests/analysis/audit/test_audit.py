@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.audit.audit import Audit, audit_of, item_steps
+from analysis.audit.audit import Audit, audit_of, item_steps, knowledge_sign
 from analysis.audit.pools import NEVER_SAW, SAW
 from analysis.report.audit import audit_sentences, audit_tables, audit_verdict
 from analysis.tables.columns import Columns
+from sweeper.store.columns import column_dictionary
 from tests.analysis.conftest import MakeSweep, Row, tables_of, trial
+from trainables.metrics.registry import METRICS
 
 
 def pool(name: str, count: int, forget: float, verbmem: float) -> list[Row]:
@@ -106,9 +108,40 @@ def test_the_models_that_lack_attacks_are_counted_and_do_not_look_ignorant(attac
 
 
 def test_faithfulness_is_high_for_metrics_that_separate_the_pools_in_either_direction(make_sweep: MakeSweep) -> None:
-    values = {item.metric: item.faithfulness.value for item in audited(make_sweep).metrics}
+    values = {item.metric: item.faithfulness and item.faithfulness.value for item in audited(make_sweep).metrics}
     assert (values["forget_loss"], values["verbmem"]) == (1.0, 1.0)
     assert values["utility"] == pytest.approx(0.5)
+
+
+def test_the_values_on_one_side_of_an_ideal_mean_knowledge(make_sweep: MakeSweep) -> None:
+    """Without unlearning, PrivLeak is far below its ideal 0 and a membership attack far above its ideal 0.5."""
+    never_saw = [row | {"privleak": row["verbmem"], "mia_loss": 0.5} for row in pool(NEVER_SAW, 3, 5.0, 0.3)]
+    saw = [row | {"privleak": -90.0, "mia_loss": 0.95} for row in pool(SAW, 3, 0.1, 0.95)]
+    audit = audit_of(*tables_of(make_sweep([*never_saw, *saw])))
+    assert audit is not None
+    values = {item.metric: item.faithfulness and item.faithfulness.value for item in audit.metrics}
+    assert (values["privleak"], values["mia_loss"]) == (1.0, 1.0)
+
+
+def test_the_form_of_answers_does_not_say_what_a_model_knows(make_sweep: MakeSweep) -> None:
+    """The models that saw the forget set answer without loops, as those should that did not see it."""
+    never_saw = [row | {"forget_loops": 0.1} for row in pool(NEVER_SAW, 3, 5.0, 0.3)]
+    saw = [row | {"forget_loops": 0.0} for row in pool(SAW, 3, 0.1, 0.95)]
+    audit = audit_of(*tables_of(make_sweep([*never_saw, *saw])))
+    assert audit is not None
+    assert [item.faithfulness for item in audit.metrics if item.metric == "forget_loops"] == [None]
+    _, metrics = audit_tables(audit)
+    assert [row[1] for row in metrics.rows if row[0] == "forget loops"] == ["direction unknown"]
+
+
+def test_which_values_of_each_metric_mean_knowledge() -> None:
+    columns = Columns.from_dict(column_dictionary(random_guess=8.0))
+    signs = {name: knowledge_sign(columns[name]) for name, metric in METRICS.items() if not metric.needs_target}
+    form = ("fluent", "refusals", "loops", "repetition", "longest_loop")
+    assert {name for name, sign in signs.items() if sign is None} == {f"forget_{name}" for name in form}
+    assert {name for name, sign in signs.items() if sign == -1.0} == {
+        "forget_loss", "forget_loss_capped", "forget_truth_ratio", "forget_quality", "privleak",
+    }  # fmt: skip
 
 
 def test_the_step_of_an_item_is_known_for_bounded_metrics_before_and_after_an_attack() -> None:

@@ -19,6 +19,12 @@ def test_a_record_has_either_a_direction_or_an_ideal(given: dict[str, Any]) -> N
         Metric(name="x", label="x", cost=Cost.FORWARD, formula="0", citation="", measure=lambda scores: 0.0, **given)
 
 
+@pytest.mark.parametrize("given", [{"direction": "max", "knows": "max"}, {"ideal": 0.5, "knows": "high"}])
+def test_the_side_of_models_that_know_is_that_of_an_ideal_value(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="metric x: knows must be max or min, and needs an ideal value"):
+        Metric(name="x", label="x", cost=Cost.FORWARD, formula="0", citation="", measure=lambda scores: 0.0, **given)
+
+
 @pytest.mark.parametrize("threshold", [{}, {"above": 0.5}, {"below": 0.5, "share": 0.5}])
 def test_a_threshold_is_a_bound_or_a_share(threshold: dict[Any, float]) -> None:
     common = {"label": "x", "direction": "max", "formula": "0", "citation": "", "measure": lambda scores: 0.0}
