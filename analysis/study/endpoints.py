@@ -4,7 +4,8 @@
 - A run *collapsed* if it diverged, or if the primary metric of the retain set is below half of the target's value.
 - The *quality* of a run is the primary metric of the retain set *at the thresholds*: the metric, minus the amount by
   which the model misses each threshold on forgetting, as a fraction of the range of that threshold's metric. So a model
-  that forgot nothing has no quality, although it kept everything.
+  that forgot nothing has no quality, although it kept everything. The quality is unknown if a value for a threshold on
+  forgetting is missing, or if there is no such threshold: then a model that forgot nothing could have the best quality.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ class RunFacts:
     Attributes:
         success: whether the model meets all thresholds; None if a score is missing.
         collapsed: whether the run collapsed; None if unknown.
-        quality: the retain metric at the thresholds; NaN if it was not measured.
+        quality: the retain metric at the thresholds; NaN if it was not measured, or if the thresholds on forgetting
+            cannot be judged (``unjudged``). A collapsed run counts as 0 whatever its quality is.
         result: all losses and metrics of the run; () if none was measured. Equal results are the same run, repeated.
         seconds: the seconds of training and of the evaluations that the run needed for its decisions; NaN if unknown.
         accepted, updates: the numbers of accepted and of scheduled updates of the learning rate; None if unknown.
+        unjudged: the thresholds on forgetting for which the run has no value; None if no threshold on forgetting
+            applies.
     """
 
     run: StudyRun
@@ -49,6 +53,7 @@ class RunFacts:
     seconds: float
     accepted: int | None
     updates: int | None
+    unjudged: tuple[str, ...] | None = ()
 
     @property
     def is_known(self) -> bool:
@@ -105,6 +110,9 @@ def _facts(run: StudyRun, thresholds: Thresholds, measure: str) -> RunFacts:
     value, before = finite_cell(run.row, measure), target.get(measure)
     success = all_met(item.met(finite_cell(run.row, item.name), target.get(item.name)) for item in thresholds.all)
     has_collapsed = value < COLLAPSE * before if value is not None and before else None
+    excesses = _excesses(run, thresholds, target)
+    missed = _missed(excesses, thresholds.columns)
+    unjudged = tuple(str(item) for item, excess in excesses if excess is None) if excesses else None
     result = tuple(cell(run.row.get(name)) for name in thresholds.columns.outcomes)
     train, decisions = finite_cell(run.row, "train_seconds"), finite_cell(run.row, "decision_seconds")
     accepted, updates = finite_cell(run.row, "lr_updates_accepted"), finite_cell(run.row, "lr_updates")
@@ -112,20 +120,31 @@ def _facts(run: StudyRun, thresholds: Thresholds, measure: str) -> RunFacts:
         run=run,
         success=False if run.diverged else success,
         collapsed=True if run.diverged else has_collapsed,
-        quality=math.nan if value is None else max(0.0, value - _missed(run, thresholds, target)),
+        quality=math.nan if value is None or unjudged != () else max(0.0, value - missed),
         result=result if any(item is not None for item in result) else (),
         seconds=math.nan if train is None else train + (decisions or 0.0),
         accepted=None if accepted is None else int(accepted),
         updates=None if updates is None else int(updates),
+        unjudged=unjudged,
     )
 
 
-def _missed(run: StudyRun, thresholds: Thresholds, target: Mapping[str, float]) -> float:
+def _excesses(
+    run: StudyRun, thresholds: Thresholds, target: Mapping[str, float]
+) -> list[tuple[Constraint, float | None]]:
+    """Return by how much a model exceeds each threshold on forgetting (:meth:`.Constraint.violation`)."""
+    return [
+        (item, item.violation(finite_cell(run.row, item.name), target.get(item.name)))
+        for item in thresholds.all
+        if role_of(item, thresholds.columns) is Role.FORGET
+    ]
+
+
+def _missed(excesses: Sequence[tuple[Constraint, float | None]], columns: Columns) -> float:
     """Return by how much a model misses the thresholds on forgetting, in fractions of the ranges of their metrics."""
-    columns, missed = thresholds.columns, 0.0
-    for item in thresholds.all:
-        excess = item.violation(finite_cell(run.row, item.name), target.get(item.name))
+    missed = 0.0
+    for item, excess in excesses:
         low, high = columns[item.name].bounds
-        if excess is not None and role_of(item, columns) is Role.FORGET and low is not None and high is not None:
+        if excess is not None and low is not None and high is not None:
             missed += max(0.0, excess) / (high - low)
     return missed

@@ -113,7 +113,19 @@ def _reason(
         return note("arms_differ", arm=variant, differences=differences) if differences else note("no_fixed_rate")
     if not measure:
         return note("no_measure")
+    if (unjudged := _unjudged(arms, variant)) is not None:
+        return unjudged
     return note("no_whole_seed") if units is None else None
+
+
+def _unjudged(arms: Arms, variant: str) -> Note | None:
+    """Return a note if it is unknown for each run that did not collapse whether its model forgot; otherwise None."""
+    by_rate = (*arms.hand.values(), *arms.auto[variant].values())
+    runs = [facts for by_seed in by_rate for facts in by_seed.values() if facts.run.has_outcome and not facts.collapsed]
+    if not runs or any(facts.unjudged == () for facts in runs):
+        return None
+    thresholds = dict.fromkeys(name for facts in runs for name in facts.unjudged or ())
+    return note("forgetting_not_measured", thresholds=tuple(thresholds)) if thresholds else note("no_forget_threshold")
 
 
 def _compare(arms: Arms, variant: str, units: Units, measure: str, seeds_vary: str) -> Verdict:

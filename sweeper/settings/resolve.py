@@ -40,7 +40,7 @@ from sweeper.settings.spaces import (
     read_space_file,
     spec_problems,
 )
-from sweeper.settings.study import seed_problems, study_problems, study_space, with_study_defaults
+from sweeper.settings.study import forgetting_problems, seed_problems, study_problems, study_space, with_study_defaults
 from sweeper.settings.sweep_settings import LAST, SweepSettings, attacked_spec
 from sweeper.settings.tracking_uri import absolute_uri, default_uri, tracking_problem
 from trainables.data import DATASETS
@@ -186,6 +186,8 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
         problems += no_effect_problems(options, condition_specs(space, base), is_file=is_file)
     search, base, search_problems = read_search(options, space, base, is_valid=not problems)
     problems += search_problems
+    if isinstance(options, StudyOptions):
+        problems += forgetting_problems(options, base)
     if problems or space is None:
         return Resolved(options, base, problems)
     storage = options.storage or None

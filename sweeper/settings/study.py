@@ -9,13 +9,17 @@ from dataclasses import replace
 
 from search_spaces.builtin import lr_study_space
 from search_spaces.common.messages import counted, expected_one_of
+from search_spaces.constraint import Constraint, ConstraintError
 from search_spaces.space import Space, SpaceError
+from sweeper.settings.objectives import parse_metric_constraint
 from sweeper.settings.options import StudyOptions
 from sweeper.settings.reading import Problem, about, method_options
 from sweeper.settings.spaces import searched_settings, values_by_key
 from sweeper.settings.sweep_settings import SEEDS_VARY
 from trainables.data import DATASETS
 from trainables.methods import MethodError, options_by_method
+from trainables.metrics.registry import METRICS, metrics_in, primary_metrics, unknown_names
+from trainables.modality import dataset_modality
 from trainables.models.registry import MODELS, local_model
 from trainables.spec import TrialSpec
 
@@ -111,6 +115,50 @@ def seed_problems(options: StudyOptions, base: TrialSpec) -> list[Problem]:
         f"{counted(comparisons, 'comparison')}, whatever comes out: give at least --seeds {least}, or --describe to "
         "run the study without a decision",
     )
+
+
+def forgetting_problems(options: StudyOptions, base: TrialSpec) -> list[Problem]:
+    """Return a problem if the trials do not measure whether a model forgot, unless the study is to describe only.
+
+    The thresholds are those of :func:`analysis.study.endpoints.thresholds_of`: a threshold that the user states for the
+    forget set replaces that of the paper. Stated thresholds on metrics that are not measured are another problem.
+    """
+    if options.describe or unknown_names(base.metrics):
+        return []
+    limits = [_constraint(text) for text in options.constraints]
+    stated = [item for item in limits if item is None or METRICS[item.name].of == "forget"]
+    if any(item is None or _is_on_forgetting(item) for item in stated):
+        return []
+    metrics = [METRICS[name] for name in primary_metrics(dataset_modality(base.dataset).name)]
+    primaries = [item for item in metrics if item.of == "forget"]
+    names_of_paper = [item.name for item in primaries if item.threshold is not None and not stated]
+    unmeasured = [name for name in names_of_paper if name not in metrics_in(base.metrics)]
+    why = "a study compares how much the models keep, which says nothing about a rule unless the models forgot"
+    otherwise = ", or --describe to run the study without a decision"
+    if unmeasured:
+        text = f"--metrics {','.join(base.metrics)}: {why}, so {' and '.join(unmeasured)} must be measured"
+        return about("metrics", f"{text}: give --metrics {','.join((*base.metrics, *unmeasured))}{otherwise}")
+    if names_of_paper:
+        return []
+    flags = " ".join(f"--constraint {item}" for item in stated) or f"--dataset {base.dataset}"
+    example = f"{primaries[0].name}<=0.1" if primaries else "METRIC<=VALUE"
+    text = f"{flags}: {why}, but no threshold on forgetting applies"
+    return about("constraint", f"{text}: state one, such as --constraint '{example}'{otherwise}")
+
+
+def _constraint(text: str) -> Constraint | None:
+    """Return a threshold; None if it is invalid, which is another problem."""
+    try:
+        return parse_metric_constraint(text)
+    except ConstraintError:
+        return None
+
+
+def _is_on_forgetting(limit: Constraint) -> bool:
+    """Return whether a threshold on a metric of the forget set requires forgetting, and not only readable answers."""
+    metric = METRICS[limit.name]
+    wants_more = limit.sign.startswith(">")
+    return not metric.fluency and metric.direction == ("max" if wants_more else "min")
 
 
 def _arm_names(options: StudyOptions, base: TrialSpec) -> list[str]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from analysis.study.verdict import Outcome
+from analysis.report.study_text import study_lines, study_problems
+from analysis.study.verdict import Outcome, Runs
 from tests.analysis.conftest import Row
 from tests.analysis.study.conftest import (
     COLLAPSED,
@@ -259,3 +260,37 @@ def test_a_collapsed_run_is_held_against_the_target_of_its_own_seed(study: MakeS
     found = study(rows, entries={"baselines": baselines}, seeds_vary="order")
     collapsed = {facts.run.seed: facts.collapsed for facts in found.runs}
     assert collapsed == {0: True, 1: False, 2: True}
+
+
+@pytest.mark.parametrize("verbmem", [0.98, 0.05])
+def test_without_a_value_for_the_threshold_on_forgetting_there_is_no_verdict(study: MakeStudy, verbmem: float) -> None:
+    """A rule that forgets nothing keeps all utility, so it would be better than every rate."""
+    measured = study(hand() + auto(0.2, verbmem=verbmem))
+    assert only(measured).outcome is (WORSE if verbmem > 0.1 else BETTER)
+    found = study(hand(verbmem=None) + auto(0.2, verbmem=None))
+    assert found.verdicts == ()
+    (why,) = [item.why for item in found.no_verdicts]
+    assert (why.code, why.facts) == ("forgetting_not_measured", (("thresholds", ("verbmem<0.1",)),))
+    assert all(math.isnan(facts.quality) and not facts.is_known for facts in found.runs)
+    assert "no run has a value for the threshold verbmem<0.1 on forgetting" in study_lines(found)[0]
+    assert "nothing to compare" in study_problems(found)[0]
+
+
+def test_a_stated_threshold_on_forgetting_replaces_that_of_the_paper(study: MakeStudy) -> None:
+    """All models have a forget loss of 6, and none was measured in verbmem."""
+    rows = hand(verbmem=None) + auto(0.06, verbmem=None)
+    assert only(study(rows, constraints=["forget_loss>=5"])).outcome is BETTER
+
+
+def test_without_a_threshold_on_forgetting_there_is_no_verdict(study: MakeStudy) -> None:
+    """A threshold on the form of the answers to forget questions replaces that of the paper, too."""
+    found = study(hand() + auto(0.06), constraints=["forget_repetition<=0.1"])
+    assert (found.verdicts, [item.why.code for item in found.no_verdicts]) == ((), ["no_forget_threshold"])
+
+
+def test_a_run_whose_forgetting_is_unknown_leaves_its_seed_out_unless_it_collapsed(study: MakeStudy) -> None:
+    def unknown(seed: int) -> Row:
+        return {3: {"verbmem": None}, 4: {"verbmem": None} | COLLAPSED}.get(seed, {})
+
+    verdict = only(study(hand() + auto(0.06, of=unknown)))
+    assert (verdict.left_out, verdict.quality.seeds, verdict.collapse.auto) == ((3,), 18, Runs(1, 19))

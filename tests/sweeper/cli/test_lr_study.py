@@ -70,6 +70,20 @@ def test_a_primary_question_variants_and_options_of_pareto_are_recorded() -> Non
     assert found == [("gen-clip", "same", None, 1e-5), ("curvature", "fresh", 4, 1e-5)]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--metrics", "utility,verbmem"),
+        ("--metrics", "utility", "--objectives", "verbmem:min,utility:max"),
+        ("--metrics", "utility", "--constraint", "forget_loss>=5"),
+        ("--metrics", "utility", "--describe"),
+        ("--dataset", "digits", "--model", "tiny-resnet", "--constraint", "forget_accuracy<=0.1"),
+    ],
+)
+def test_a_study_that_measures_forgetting_or_only_describes_is_planned(given: tuple[str, ...]) -> None:
+    assert planned(*given).kind == KIND
+
+
 def test_decay_restart_and_interpolation_are_factors_of_fixed_and_automatic_rates() -> None:
     factors = ("--lr-decay", "none", "--lr-decay", "linear", "--on-divergence", "restart")
     probes = ("--auto-lr-probe", "same", "--auto-lr-probe", "fresh", "--auto-lr-probe-batches", "3")

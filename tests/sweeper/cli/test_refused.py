@@ -139,7 +139,12 @@ lr-study --primary npo | --primary npo gdiff ngdiff
 lr-study --auto-lr gen --auto-lr curvature --primary gdiff | --primary gdiff gdiff/gen/same gdiff/curvature/freshx2
 lr-study --primary gdiff/curvature/same | --primary gdiff/curvature/same gdiff/gen/same
 lr-study --seeds-vary weather | seeds_vary weather order target data
-lr-study --seeds-vary data --dataset digits --model tiny-resnet | --seeds-vary data digits authors
+lr-study --seeds-vary data --dataset digits --model tiny-resnet --constraint forget_accuracy<=0.5 \
+    | --seeds-vary data digits authors
+lr-study --metrics utility | --metrics utility verbmem --metrics utility,verbmem --describe
+lr-study --metrics utility --constraint utility>=0.5 --seeds 1 | --seeds 1 | --metrics utility verbmem utility,verbmem
+lr-study --constraint forget_repetition<=0.1 | --constraint forget_repetition<=0.1 verbmem<=0.1 --describe
+lr-study --dataset digits --model tiny-resnet | digits --constraint forget_accuracy<=0.1 --describe
 pareto --model tiny-resnet --forget-class ten --lora-rank 8 --max-length 64 --objectives verbmem:min,retain_loss:min \
     | lora_rank 8 | max_length 64 | objective verbmem retain_accuracy | --forget-class ten digits
 lr-study --seeds-vary target --target-path model | --seeds-vary --target-path
