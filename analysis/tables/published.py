@@ -43,7 +43,7 @@ _DEPTH = {
     "retain_truth_ratio": "truth_ratio",
     "model_utility": "model_utility",
 }
-_BASELINES = {"finetuned": "target", "full": "target"}
+_BASELINES = {"finetuned": "target", "full": "target", "base model (no unlearning)": "target"}
 """The names of the model before unlearning."""
 _MEMORIZATION = ("one_minus_es", "one_minus_em", "one_minus_paraprob", "one_minus_truth")
 _MEMBERSHIP = ("s_loss", "s_zlib", "s_mink", "s_minkpp")
@@ -203,6 +203,7 @@ def _table_rows(title: str, table: list[list[tuple[str, int]]]) -> Iterator[Row]
     groups = [name for name, span in table[0][1:] for _ in range(span)]
     metrics = [name for name, _ in table[1][1:]]
     is_tofu = "TOFU" in title
+    benchmark = next((name for name in ("muse", "wmdp") if name in title.lower()), "")
     model = title.split("`")[1] if title.count("`") >= 2 else ""
     for cells in table[2:]:
         if len(cells) != 1 + len(metrics) or len(groups) != len(metrics):
@@ -214,7 +215,8 @@ def _table_rows(title: str, table: list[list[tuple[str, int]]]) -> Iterator[Row]
                 for name, other, (value, _) in zip(metrics, groups, cells[1:], strict=True)
                 if other == group and value
             }
-            dataset = "tofu" if is_tofu else f"muse-{group.lower()}"
+            part = group.lower().removesuffix(" split")
+            dataset = "tofu" if is_tofu else "-".join(filter(None, (benchmark, part)))
             place = {"model": model, "dataset": dataset, **({"forget_split": group} if is_tofu else {})}
             name = ", ".join(filter(None, (method, model or dataset, group)))
             yield {"method": method, "name": name, **place, **_renamed(values, _OPEN_UNLEARNING if is_tofu else {})}

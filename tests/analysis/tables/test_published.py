@@ -106,6 +106,19 @@ def test_each_group_of_columns_of_the_leaderboard_is_a_problem(tmp_path: Path) -
     assert rows["method"].tolist() == ["Finetuned", "Finetuned"], "there are two problems, so no row is the target"
 
 
+def test_a_table_of_wmdp_is_not_one_of_muse(tmp_path: Path) -> None:
+    heads = '<th>Method</th><th colspan="2">Cyber Split</th></tr><tr><th></th><th>wmdp_cyber_accuracy</th><th>mmlu</th>'
+    rows = "".join(
+        f"<tr><th>{name}</th><td>{value}</td><td>0.8</td></tr>"
+        for name, value in (("Base Model (No Unlearning)", 0.75), ("RMU", 0.5))
+    )
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    text = f"### WMDP (Cyber) on the `Qwen` architecture\n{table}\n"
+    found = published_rows(write(tmp_path / "board.md", text))
+    assert found["dataset"].tolist() == ["wmdp-cyber"] * 2
+    assert found["method"].tolist() == ["target", "RMU"]
+
+
 @pytest.mark.parametrize(("name", "content"), [("a.json", {"x": 1}), ("a.json", "{"), ("a.md", "# nothing")])
 def test_an_unknown_file_is_refused_with_the_known_formats(tmp_path: Path, name: str, content: object) -> None:
     with pytest.raises(AnalysisError, match=r"a\.(json|md)"):
