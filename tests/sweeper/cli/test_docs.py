@@ -32,7 +32,7 @@ def place(tiny_phi: Path, data: Path) -> None:
         shutil.copy(folder / f"{other}.json", folder / f"{name}.json")
     shutil.copy(folder / "forget01_perturbed.json", folder / "forget10_perturbed.json")
     write_questions(folder, count=12)
-    for name in ("mine", "TOFU", "TARGET", "SMOLLM2"):
+    for name in ("mine", "TOFU", "TARGET", "MODEL", "RETAIN", "SMOLLM2"):
         Path(name).symlink_to(folder)
     page = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
     _, _, space = page.partition("# space.yaml\n")
