@@ -243,8 +243,7 @@ def knowledge_sign(column: Column) -> float | None:
 
     - A metric of the forget set with a direction: the worse values.
     - A metric of the forget set with an ideal value: the values on the side that the metric states.
-    - A metric of the retain set says nothing about this knowledge. The sign is 1 by convention, because the AUC of such
-      a metric should be near 0.5.
+    - A metric of the retain set: 1 by convention. Its AUC should be near 0.5 with either sign.
 
     The sign is None (unknown) for metrics of the form of the answers, such as loops: a model that knows the forget set
     answers fluently, and so may a model that does not. It is also unknown for all other metrics, such as those of
@@ -252,9 +251,8 @@ def knowledge_sign(column: Column) -> float | None:
     """
     if column.of == "retain":
         return 1.0
-    is_form = column.fluency or "kind" in (column.usable or {})
     knows = column.knows or {"max": "min", "min": "max"}.get(column.direction or "")
-    if column.of != "forget" or is_form or knows is None:
+    if column.of != "forget" or column.is_form or knows is None:
         return None
     return 1.0 if knows == "max" else -1.0
 

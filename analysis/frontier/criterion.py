@@ -376,8 +376,8 @@ def role_of(limit: Constraint, columns: Columns) -> Role:
     if column.of not in _ROLES or column.direction is None:
         return Role.OTHER
     wants_better = limit.sign.startswith(">") == (column.direction == "max")
-    if column.fluency:
-        return Role.FLUENCY if wants_better else Role.OTHER
+    if column.is_form:
+        return Role.FLUENCY if column.fluency and wants_better else Role.OTHER
     return Role.FORGET if wants_better == (column.of == "forget") else Role.KEEP
 
 

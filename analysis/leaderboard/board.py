@@ -60,7 +60,8 @@ class BoardRow:
 
     Attributes:
         seeds: the number of training seeds.
-        met, cells: the number of cells, and the sum of their successes; NaN if the success of a cell is unknown.
+        met: the sum of the successes of the cells; NaN if the success of a cell is unknown.
+        cells: the number of cells.
         success_interval: the exact 95% interval of ``met / cells`` (Clopper and Pearson 1934). The unit is the cell,
             because the fresh runs of a cell have the same configuration.
         standings: the results by measure, without the measures that some cell lacks.
@@ -86,7 +87,7 @@ class Board:
         rows: the methods, best success first; then by hypervolume.
         left_out: methods without a cell for each of these seeds on each problem.
         open_seeds: seeds that are left out, because methods have no cell on them yet.
-        missing: measures that not all cells have in the same way, such as after the same attacks.
+        missing: measures that some cells lack, or that cells measured in different ways, such as after other attacks.
         unmeasured: the number of stored models on which a measurement or an attack failed, for each method with such
             models. The hypervolume after attack leaves these models out, so it may be too small.
         budget: the epochs of the search of each cell.
@@ -106,8 +107,7 @@ class Board:
     seeds_vary: str
 
     def shown(self, measure: str) -> list[tuple[list[str], tuple[str, ...]]]:
-        """Return the differences that a measure shows: pairs of methods, and of methods that are worse than each of
-        them."""
+        """Return the differences that a measure shows: methods, and those that are worse than each of them."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for row in self.rows:
             if worse := row.standings[measure].worse:

@@ -56,6 +56,11 @@ class Column:
     attack: str = ""
     attacked: str = ""
 
+    @property
+    def is_form(self) -> bool:
+        """Whether the column describes the form of the answers, such as loops, and not what they tell."""
+        return self.fluency or "kind" in (self.usable or {})
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:

@@ -155,10 +155,10 @@ def _constraint(text: str) -> Constraint | None:
 
 
 def _is_on_forgetting(limit: Constraint) -> bool:
-    """Return whether a threshold on a metric of the forget set requires forgetting, and not only readable answers."""
+    """Return whether a threshold on a metric of the forget set requires forgetting, and not only a form of answers."""
     metric = METRICS[limit.name]
     wants_more = limit.sign.startswith(">")
-    return not metric.fluency and metric.direction == ("max" if wants_more else "min")
+    return not metric.is_form and metric.direction == ("max" if wants_more else "min")
 
 
 def _arm_names(options: StudyOptions, base: TrialSpec) -> list[str]:

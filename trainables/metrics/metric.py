@@ -177,6 +177,11 @@ class Metric:
             raise ValueError(f"metric {self.name}: the threshold needs exactly one of the keys {keys}")
 
     @property
+    def is_form(self) -> bool:
+        """Whether the metric describes the form of the answers, such as loops, and not what they tell."""
+        return self.fluency or "kind" in (self.usable or {})
+
+    @property
     def better(self) -> str:
         """A text that says which values are better: ``higher``, ``lower``, or ``0.5 is ideal``."""
         if self.direction is None:

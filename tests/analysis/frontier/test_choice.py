@@ -109,7 +109,7 @@ SWEEPS = {
     "a model that was not asked in other words, beside one that tells in other words": Sweep(
         [model(forget_fact_recall_rephrased=0.9), model(forget_fact_recall_rephrased=None)], Outcome.NOT_KNOWN, 1
     ),
-    "two models that tell, of which one was not asked what it keeps": Sweep(
+    "two models that tell too much, one of them never asked about the retain set": Sweep(
         [model(forget_fact_recall=0.32), model(forget_fact_recall=0.3, retain_fact_recall=None)],
         *(Outcome.MISSED, 0, Decision.CLOSEST, (Role.FORGET,)),
     ),

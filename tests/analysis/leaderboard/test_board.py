@@ -171,7 +171,7 @@ def test_a_measure_that_a_cell_lacks_has_no_column() -> None:
     (board,) = boards(cells({"a": [1.0] * 8}, hypervolume_after_attack=float("nan")))
     assert board.missing == ("hypervolume_after_attack",)
     assert "hypervolume_after_attack" not in board_table([board])
-    assert "not after the same attacks: hypervolume after attack." in board_markdown([board])
+    assert "such as after other attacks: hypervolume after attack." in board_markdown([board])
 
 
 def test_failed_attacks_which_lower_a_hypervolume_are_reported() -> None:

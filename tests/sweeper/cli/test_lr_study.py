@@ -10,13 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from analysis.frontier.criterion import Role, role_of
+from analysis.study.endpoints import thresholds_of
+from analysis.tables.columns import Columns
+from analysis.tables.sweep_file import SweepFile
 from sweeper.driver.finalize import Summary
 from sweeper.settings.names import STUDY as KIND
+from sweeper.settings.options import StudyOptions
+from sweeper.settings.study import forgetting_problems
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.columns import column_dictionary
 from sweeper.store.folder import read_settings
 from sweeper.store.tables import ResultTables
 from tests.conftest import GOLDEN
 from tests.sweeper.cli.conftest import invoke, json_of, names, resolved, summary_of
+from trainables.metrics.registry import primary_metrics
+from trainables.modality import dataset_modality
+from trainables.spec import TrialSpec
 
 _GOLDEN_JSON = json.loads((GOLDEN / "sweep.json").read_text())
 MEASURED = {name: _GOLDEN_JSON[name] for name in ("objectives", "baseline", "random_guess_loss")}
@@ -185,3 +195,22 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     (out / "trials.csv").write_text("".join(rows[:-3]))
     invoke("resume", out)
     assert asked[4:] == [[1e-2] * 3]
+
+
+@pytest.mark.parametrize("dataset", ["authors", "digits", "muse-news"])
+@pytest.mark.parametrize(
+    "limits",
+    [(), ("forget_loops<=0.1",), ("forget_fluent>=0.7",), ("forget_loss>=5",), ("utility>=0.5",), ("verbmem<=0.1",)],
+)
+def test_a_study_is_refused_if_and_only_if_its_analysis_would_have_no_threshold_on_forgetting(
+    dataset: str, limits: tuple[str, ...]
+) -> None:
+    model = "tiny-resnet" if dataset == "digits" else "tiny-phi"
+    found = forgetting_problems(StudyOptions(raw={}, constraints=limits), TrialSpec(model=model, dataset=dataset))
+    columns = Columns.from_dict(column_dictionary())
+    primaries = primary_metrics(dataset_modality(dataset).name)
+    sweep = SweepFile(
+        name="s", columns=columns, baseline=dict.fromkeys(primaries, 0.5), settings={"constraints": limits}
+    )
+    roles = {role_of(item, columns) for item in thresholds_of(sweep).all}
+    assert bool(found) == (Role.FORGET not in roles)

@@ -143,6 +143,8 @@ lr-study --seeds-vary data --dataset digits --model tiny-resnet --constraint for
     | --seeds-vary data digits authors
 lr-study --metrics utility | --metrics utility verbmem --metrics utility,verbmem --describe
 lr-study --metrics utility --constraint utility>=0.5 --seeds 1 | --seeds 1 | --metrics utility verbmem utility,verbmem
+lr-study --constraint forget_loops<=0.1 | --constraint forget_loops<=0.1 verbmem<=0.1 --describe
+lr-study --constraint forget_fluent>=0.7 | --constraint forget_fluent>=0.7 verbmem<=0.1 --describe
 lr-study --constraint forget_repetition<=0.1 | --constraint forget_repetition<=0.1 verbmem<=0.1 --describe
 lr-study --dataset digits --model tiny-resnet | digits --constraint forget_accuracy<=0.1 --describe
 pareto --model tiny-resnet --forget-class ten --lora-rank 8 --max-length 64 --objectives verbmem:min,retain_loss:min \
